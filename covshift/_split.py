@@ -1,0 +1,95 @@
+"""Paired folds: source rows and target rows are cut side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import KFold, StratifiedKFold
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Index arrays of one fold: fit on `train` and `target_train`, judge on `test` and `target_test`."""
+
+    train: np.ndarray
+    test: np.ndarray
+    target_train: np.ndarray
+    target_test: np.ndarray
+
+
+def paired_folds(
+    cv: Any,
+    X: Any,
+    y: np.ndarray | None,
+    n_target: int,
+    *,
+    stratify: bool = False,
+    groups: Any = None,
+    random_state: int | np.random.RandomState | None = None,
+) -> list[Fold]:
+    """Folds of the source by `cv` and as many seeded folds of the target.
+
+    Parameters
+    ----------
+    cv : int (shuffled, seeded; stratified by `y` if asked for and possible), a splitter, or an iterable of
+        (train, test) index pairs of source rows
+    n_target : number of target rows; 0 where there is no target
+    random_state : decides the shuffles, of the source for an integer `cv` and of the target always
+
+    A sample with fewer rows than folds lowers the number of an integer `cv`; a side that cannot be cut at all is an
+    error that names it.
+    """
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    seed = _as_seed(random_state)
+    pairs = _source_pairs(cv, X, y, n, n_target, stratify, groups, seed)
+    target_parts = _target_parts(n_target, len(pairs), seed)
+    everything = np.arange(n_target)
+    return [
+        Fold(np.asarray(train), np.asarray(test), np.setdiff1d(everything, part, assume_unique=True), part)
+        for (train, test), part in zip(pairs, target_parts, strict=True)
+    ]
+
+
+def _as_seed(random_state: int | np.random.RandomState | None) -> int:
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**31 - 1))
+    return int(random_state.randint(2**31 - 1))
+
+
+def _source_pairs(
+    cv: Any, X: Any, y: np.ndarray | None, n: int, n_target: int, stratify: bool, groups: Any, seed: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    if isinstance(cv, int | np.integer):
+        if cv < 2:
+            raise ValueError(f"cv={cv}: cross-validation needs at least 2 folds; give cv >= 2 or index pairs")
+        if n < 2:
+            raise ValueError(f"X has {n} row: cross-validation needs at least 2 source rows")
+        folds = min(int(cv), n, n_target) if n_target > 1 else min(int(cv), n)
+        if stratify and y is not None and np.unique(y, return_counts=True)[1].min() >= folds:
+            return list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(n), y))
+        return list(KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n)))
+    if hasattr(cv, "split"):
+        return list(cv.split(X, y, groups))
+    if isinstance(cv, Iterable):
+        pairs = [(np.asarray(train), np.asarray(test)) for train, test in cv]
+        if pairs:
+            return pairs
+    raise ValueError(f"cv={cv!r}: expected an integer, a splitter with .split, or an iterable of index pairs")
+
+
+def _target_parts(n_target: int, k: int, seed: int) -> list[np.ndarray]:
+    if n_target == 0:
+        return [np.arange(0)] * k
+    if n_target < max(k, 2):
+        raise ValueError(
+            f"X_target has {n_target} row(s), which cannot be cut into the {k} folds of the source: give more target "
+            "rows, a smaller cv, or fixed hyperparameters (scalars), which need no cross-validation"
+        )
+    shuffled = np.random.default_rng([seed, 1]).permutation(n_target)
+    # One pair of source indices alone still needs target rows on both sides.
+    return [np.sort(part) for part in np.array_split(shuffled, max(k, 2))[:k]]
