@@ -102,13 +102,9 @@ def check_weights(sample_weight: Any, X: np.ndarray, name: str = "sample_weight"
     s = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=False)
     if s.min(initial=0.0) < 0:
         row = int(np.argmin(s))
-        raise ValueError(
-            f"{name}[{row}]={s[row]:g}: Negative values are not allowed, weights are frequencies (>= 0)"
-        )
+        raise ValueError(f"{name}[{row}]={s[row]:g}: Negative values are not allowed, weights are frequencies (>= 0)")
     if not s.any():
-        raise ValueError(
-            f"{name} is zero for every row, so there is nothing to fit: give at least one row weight"
-        )
+        raise ValueError(f"{name} is zero for every row, so there is nothing to fit: give at least one row weight")
     return s
 
 
@@ -182,9 +178,7 @@ def as_generator(random_state: Any) -> np.random.Generator:
 def refuse_matrix_y(y: Any) -> None:
     """Ratio estimators take no labels; a two-dimensional `y` is almost surely the target in the wrong place."""
     if y is not None and np.ndim(y) == 2 and np.shape(y)[1] != 1:
-        raise ValueError(
-            f"y has shape {np.shape(y)}, and a ratio estimator needs no labels: did you mean X_target=?"
-        )
+        raise ValueError(f"y has shape {np.shape(y)}, and a ratio estimator needs no labels: did you mean X_target=?")
 
 
 def rows_as_array(X: Any, name: str) -> np.ndarray:

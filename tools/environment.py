@@ -78,9 +78,6 @@ def main() -> int:
     parser.add_argument("--venv", type=Path, default=ROOT / ".venv")
     parser.add_argument("--extras", default="plot")
     options = parser.parse_args()
-    if sys.version_info < (3, 11):
-        print(f"covshift needs Python >= 3.11, this is {sys.version.split()[0]}: make PYTHON=python3.11 ...")
-        return 2
     wanted = set(options.extras.split(","))
     venv: Path = options.venv
     stamp = read_stamp(venv)
@@ -89,7 +86,7 @@ def main() -> int:
         have.add("plot")
     if wanted <= have and works(venv / "bin" / "python", sorted(wanted)):
         return 0
-    # What an earlier command installed stays: `make demo` after `make test` must not lose the tests' packages.
+    # What an earlier command installed stays: `make demo` after `make test` keeps the tests' packages.
     extras = sorted(wanted | set(stamp.get("extras", [])))
     try:
         install(venv, extras)
@@ -97,9 +94,7 @@ def main() -> int:
         print(f"setting up {venv} failed ({problem}); check the network and call the same command again")
         return 1
     if not works(venv / "bin" / "python", extras):
-        print(
-            f"{venv} was set up but does not import what it should; remove it and call the same command again"
-        )
+        print(f"{venv} was set up but does not import what it should; remove it and call the same command again")
         return 1
     (venv / "covshift-stamp.json").write_text(json.dumps({"digest": digest(), "extras": extras}))
     return 0

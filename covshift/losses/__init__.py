@@ -33,8 +33,7 @@ __all__ = [
 ]
 
 LOSSES: dict[str, type[Loss]] = {
-    loss.name: loss
-    for loss in (Squared, Tukey, Welsch, Absolute, Huber, Hinge, Logistic, CrossEntropy, ZeroOne)
+    loss.name: loss for loss in (Squared, Tukey, Welsch, Absolute, Huber, Hinge, Logistic, CrossEntropy, ZeroOne)
 }
 
 

@@ -17,9 +17,7 @@ SCALES = [0.37, 1.0, 4.2]
 def instances(names):
     """Every loss at several scales (and Huber with a small delta, where the linear part decides)."""
     scaled = [(n, s) for n in names for s in (SCALES if LOSSES[n].task == "regression" else [1.0])]
-    return [get_loss(n, scale=s) for n, s in scaled] + [
-        Huber(scale=s, delta=0.05) for n, s in scaled if n == "huber"
-    ]
+    return [get_loss(n, scale=s) for n, s in scaled] + [Huber(scale=s, delta=0.05) for n, s in scaled if n == "huber"]
 
 
 def label(loss):
@@ -180,9 +178,7 @@ def test_irls_fixed_point_equals_a_generic_minimiser(loss):
 
     def objective(a):
         f = Phi @ a
-        return np.mean(w * loss.value(f, y)) + reg * a @ a, Phi.T @ (
-            w * loss.derivative(f, y)
-        ) / n + 2 * reg * a
+        return np.mean(w * loss.value(f, y)) + reg * a @ a, Phi.T @ (w * loss.derivative(f, y)) / n + 2 * reg * a
 
     generic = minimize(objective, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-12})
     assert np.linalg.norm(objective(alpha)[1]) < 1e-9 / loss.scale
@@ -233,9 +229,7 @@ def test_integer_input_is_computed_in_double_precision(loss):
     assert np.array_equal(loss.value(f, y), loss.value(f.astype(float), y))
 
 
-@pytest.mark.parametrize(
-    "name", ["tukey", "welsch", "huber", "absolute", "logistic", "hinge", "cross_entropy"]
-)
+@pytest.mark.parametrize("name", ["tukey", "welsch", "huber", "absolute", "logistic", "hinge", "cross_entropy"])
 def test_huge_scores_overflow_nowhere(name):
     loss = get_loss(name)
     with np.errstate(over="raise", invalid="raise"):
@@ -256,9 +250,7 @@ def test_messages_name_argument_value_and_way_out():
         get_loss("squared", scale=float("nan"))
     with pytest.raises(ValueError, match=r"delta=-1 of the huber loss"):
         get_loss("huber", delta=-1)
-    with pytest.raises(
-        ValueError, match=r"scale=2\.0 is not a constant of loss='hinge', which takes no constants"
-    ):
+    with pytest.raises(ValueError, match=r"scale=2\.0 is not a constant of loss='hinge', which takes no constants"):
         get_loss("hinge", scale=2.0)
     with pytest.raises(TypeError, match=r"loss='hinge' has no IRLS weight; use squared, huber"):
         get_loss("hinge").irls_weight(0.0, 1.0)

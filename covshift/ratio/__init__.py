@@ -1,0 +1,1 @@
+"""Estimators of the importance p_target / p_source."""
