@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from difflib import get_close_matches
+
+from covshift._checks import check_choice
 
 from ._absolute import Absolute
 from ._base import Loss
@@ -43,10 +44,7 @@ def get_loss(name: str, *, scale: float = 1.0, **constants: float) -> Loss:
     >>> get_loss("tukey", scale=2.0)
     Tukey(scale=2.0)
     """
-    if name not in LOSSES:
-        close = get_close_matches(str(name), LOSSES, n=1, cutoff=0.4)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"loss={name!r} is not one of {', '.join(map(repr, LOSSES))}{hint}")
+    check_choice("loss", name, LOSSES)
     known = {field.name for field in fields(LOSSES[name])}
     given = dict(constants) if scale == 1.0 else {"scale": scale, **constants}
     for argument in given:

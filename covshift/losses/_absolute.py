@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
-from ._base import Loss, Values, check_positive, residual
+from ._base import Loss, Values, check_constants, residual
 from ._bounded import RHO, C
 
 __all__ = ["Absolute"]
@@ -41,7 +41,7 @@ class Absolute(Loss):
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(self.name, scale=self.scale)
+        check_constants(scale=self.scale)
 
     def value(self, f: ArrayLike, y: ArrayLike) -> Values:
         r = residual(f, y, self.scale)

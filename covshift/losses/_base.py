@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
-__all__ = ["Loss", "check_positive", "margin", "residual", "sup_of_ratio"]
+from covshift._checks import check_number
+
+__all__ = ["Loss", "check_constants", "margin", "residual", "sup_of_ratio"]
 
 Values = NDArray[np.floating]
 
@@ -50,14 +51,10 @@ class Loss(ABC):
         """{name of a bounded loss: smallest c with bounded <= c * self everywhere}, both at the same s."""
 
 
-def check_positive(loss: str, **values: float) -> None:
+def check_constants(**values: float) -> None:
     """Refuse constants of a loss that are not positive and finite."""
     for argument, value in values.items():
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(
-                f"{argument}={value!r} of the {loss} loss must be a positive finite number; leave it out for "
-                f"the default"
-            )
+        check_number(argument, value, 0.0, np.finfo(np.float64).max, open_low=True)
 
 
 def residual(f: ArrayLike, y: ArrayLike, scale: float) -> Values:

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._base import Loss, Values, check_positive, residual, sup_of_ratio
+from ._base import Loss, Values, check_constants, residual, sup_of_ratio
 from ._bounded import RHO, C, tukey, welsch
 
 __all__ = ["Huber"]
@@ -37,7 +37,7 @@ class Huber(Loss):
     delta: float = 1.345
 
     def __post_init__(self) -> None:
-        check_positive(self.name, scale=self.scale, delta=self.delta)
+        check_constants(scale=self.scale, delta=self.delta)
 
     def value(self, f: ArrayLike, y: ArrayLike) -> Values:
         # with a = min(|t|, delta): a (|t| - a / 2) is both branches at once

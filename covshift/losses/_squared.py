@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._base import Loss, Values, check_positive, residual
+from ._base import Loss, Values, check_constants, residual
 from ._bounded import RHO, C
 
 __all__ = ["Squared"]
@@ -35,7 +35,7 @@ class Squared(Loss):
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(self.name, scale=self.scale)
+        check_constants(scale=self.scale)
 
     def value(self, f: ArrayLike, y: ArrayLike) -> Values:
         r = residual(f, y, self.scale)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._base import Loss, Values, check_positive, residual
+from ._base import Loss, Values, check_constants, residual
 from ._bounded import RHO, tukey, welsch_over_tukey
 
 __all__ = ["Tukey"]
@@ -33,7 +33,7 @@ class Tukey(Loss):
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(self.name, scale=self.scale)
+        check_constants(scale=self.scale)
 
     def value(self, f: ArrayLike, y: ArrayLike) -> Values:
         return tukey(residual(f, y, self.scale))
