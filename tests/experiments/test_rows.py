@@ -176,6 +176,7 @@ def test_broken_line_names_file_and_line(tmp_path):
 
 def test_kill_loses_at_most_the_trial_in_hand(tmp_path):
     code = f"""
+import time
 from covshift.experiments.rows import Row, RowWriter
 with RowWriter({str(tmp_path)!r}, {SETTINGS!r}, 2) as out:
     for seed in range(10**6):
