@@ -144,7 +144,7 @@ def _worst_direction(
     if not Z.any():
         raise ValueError("every column of X is constant: there is no direction along which rows can be split")
     for _ in range(n_directions):
-        w = _unit(rng.standard_normal(Z.shape[1]))
+        w = _unit(rng.standard_normal((Z.shape[1],)))
         s = Z @ w
         is_source = rng.random(len(Z)) < expit(strength * s / np.std(s))
         if is_source.all() or len(np.unique(y[is_source])) < 2:
