@@ -96,7 +96,7 @@ def _flights(frame: Any) -> Any:
     frame = frame.iloc[np.sort(rows)]
     columns = ["month", "sched_dep_time", "sched_arr_time", "carrier", "origin", "dest", "distance"]
     kept = frame[columns].assign(late=(frame["arr_delay"] > 0).astype(int))
-    kept.insert(1, "weekday", pd.to_datetime(frame[["year", "month", "day"]]).dt.dayofweek)
+    kept.insert(1, "weekday", pd.to_datetime(frame[["year", "month", "day"]]).dt.day_of_week)
     return kept
 
 
