@@ -46,7 +46,7 @@ class Target:
     def __init__(self, X: Any) -> None:
         if isinstance(X, Target):
             X = X.X
-        self.X = X
+        self.X: Any = X
 
     def __sklearn_clone__(self) -> Target:
         return self
@@ -177,8 +177,9 @@ def as_generator(random_state: Any) -> np.random.Generator:
 
 def refuse_matrix_y(y: Any) -> None:
     """Ratio estimators take no labels; a two-dimensional `y` is almost surely the target in the wrong place."""
-    if y is not None and np.ndim(y) == 2 and np.shape(y)[1] != 1:
-        raise ValueError(f"y has shape {np.shape(y)}, and a ratio estimator needs no labels: did you mean X_target=?")
+    shape = () if y is None else np.asarray(y).shape
+    if len(shape) == 2:
+        raise ValueError(f"y has shape {shape}, and a ratio estimator needs no labels: did you mean X_target=?")
 
 
 def rows_as_array(X: Any, name: str) -> np.ndarray:

@@ -40,21 +40,83 @@ class Factor:
         return self.V @ (rotated / (self.e[:, None] + regs))
 
 
-def feature_moments(
-    basis: Basis, rows: np.ndarray, bandwidth: float, s: np.ndarray | None = None, *, second: bool = True
-) -> tuple[np.ndarray | None, np.ndarray]:
-    """(mean of psi psi', mean of psi) over rows with frequencies s, in double precision.
+@dataclass(frozen=True)
+class Moments:
+    """Feature sums of one set of rows, for every bandwidth of a grid; sums subtract, means do not."""
 
-    `rows` are raw inputs; features are made block by block and never held for all rows.
+    outer: np.ndarray | None  # (n_bw, b, b) sum of s psi psi'
+    first: np.ndarray  # (n_bw, b) sum of s psi
+    n: float  # sum of s
+
+    @property
+    def second_moment(self) -> np.ndarray:
+        """Mean of psi psi', (n_bw, b, b)."""
+        assert self.outer is not None
+        return self.outer / self.n
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean of psi, (n_bw, b)."""
+        return self.first / self.n
+
+    def without(self, part: Moments) -> Moments:
+        """The sums of the other rows."""
+        outer = None if self.outer is None or part.outer is None else self.outer - part.outer
+        return Moments(outer, self.first - part.first, self.n - part.n)
+
+
+def moments(
+    basis: Basis,
+    rows: np.ndarray,
+    bandwidths: np.ndarray,
+    s: np.ndarray | None = None,
+    *,
+    subset: np.ndarray | None = None,
+    second: bool = True,
+) -> Moments:
+    """Feature sums over `rows`, or over `rows[subset]`, with frequencies s, in double precision.
+
+    Rows are read block by block, their distances computed once for all bandwidths, and features never held for all
+    rows.
     """
     b = basis.n_features
 
     def sums(X: np.ndarray, s: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, float]:
-        Psi = basis.transform(X, bandwidth)
-        weighted = Psi if s is None else Psi * s[:, None].astype(Psi.dtype)
-        total = float(len(X)) if s is None else float(s.sum())
-        outer = weighted.T @ Psi if second else np.zeros(())
-        return outer.astype(np.float64), weighted.sum(axis=0, dtype=np.float64), total
+        prepared = basis.prepare(X)
+        outer, first = np.zeros((len(bandwidths), b, b) if second else 0), np.zeros((len(bandwidths), b))
+        for k, bandwidth in enumerate(bandwidths):
+            Psi = basis.features(prepared, bandwidth)
+            first[k] = Psi.sum(axis=0, dtype=np.float64) if s is None else s @ Psi
+            if second:
+                root = Psi if s is None else Psi * np.sqrt(s).astype(Psi.dtype)[:, None]
+                outer[k] = root.T @ root  # one factor twice: BLAS computes half of it
+        return outer, first, float(len(X)) if s is None else float(s.sum())
 
-    outer, first, n = sum_over_blocks(sums, rows, s, floats_per_row=3 * b + rows.shape[1])
-    return (outer / n if second else None), first / n
+    def sums_of_subset(index: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        return sums(rows[index], None if s is None else s[index])
+
+    width = 3 * b + rows.shape[1]
+    if subset is None:
+        outer, first, n = sum_over_blocks(sums, rows, s, floats_per_row=width)
+    else:
+        outer, first, n = sum_over_blocks(sums_of_subset, subset, floats_per_row=width)
+    return Moments(outer if second else None, first, n)
+
+
+def feature_moments(
+    basis: Basis, rows: np.ndarray, bandwidth: float, s: np.ndarray | None = None, *, second: bool = True
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """(mean of psi psi', mean of psi) over rows with frequencies s, for one bandwidth."""
+    of = moments(basis, rows, np.array([bandwidth]), s, second=second)
+    return (of.second_moment[0] if second else None), of.mean[0]
+
+
+def clipped_betas(H: np.ndarray, h: np.ndarray, regs: np.ndarray) -> np.ndarray:
+    """beta = max((H + reg I)^-1 h, 0) for all regs, (b, n_reg)."""
+    return np.maximum(Factor.of(H).solve(h, regs), 0.0)
+
+
+def relative_second_moment(source: Moments, target: Moments, a: float) -> np.ndarray:
+    """H = (1 - a) H_source + a H_target for every bandwidth: RuLSIF's system, uLSIF's for a = 0."""
+    H = source.second_moment
+    return H if a == 0 else (1 - a) * H + a * target.second_moment

@@ -14,6 +14,8 @@ __all__ = ["effective_sample_size", "max_weight_share", "share_beyond_support", 
 
 # Rows of either sample that the support rule looks at: 512 x 512 distances, a few milliseconds at any n.
 _MAX_ROWS = 512
+# Fewer than ten rows on either side say nothing about a share of one tenth.
+_MIN_ROWS = 10
 # A target row is beyond the support where its nearest source row is farther than this multiple of the 99 %
 # quantile of the distances between neighbouring source rows.
 _QUANTILE, _FACTOR = 0.99, 1.5
@@ -90,7 +92,7 @@ def warn_overlap(estimator: Any, w: np.ndarray, X: np.ndarray, X_target: np.ndar
             OverlapWarning,
             stacklevel=3,
         )
-    if X_target is None:
+    if X_target is None or min(len(X), len(X_target)) < _MIN_ROWS:
         return
     beyond = share_beyond_support(X, X_target)
     if beyond > _MAX_SHARE_BEYOND + 0.5 / np.sqrt(min(len(X), len(X_target), _MAX_ROWS)):
