@@ -12,11 +12,6 @@ _CACHE_FLOATS = 1 << 18
 _MIN_ROWS = 64
 
 
-def floats_in_cache() -> int:
-    """How many floats a block's intermediate results may take before it is cut smaller."""
-    return _CACHE_FLOATS
-
-
 def sum_over_blocks(function: Callable[..., Any], *arrays: Any, floats_per_row: int = 64) -> Any:
     """sum_k function(a[block k] for a in arrays), over consecutive blocks of rows that fit the cache.
 
@@ -54,3 +49,11 @@ def _add(total: Any, part: Any) -> Any:
         total += part
         return total
     return total + part
+
+
+def map_blocks(function: Callable[[Any], np.ndarray], X: Any, floats_per_row: int = 64) -> np.ndarray:
+    """function(X) for a function that acts on rows one by one, with intermediates of one block at a time."""
+    n, step = len(X), max(_MIN_ROWS, _CACHE_FLOATS // max(1, floats_per_row))
+    if n <= step:
+        return function(X)
+    return np.concatenate([function(X[start : start + step]) for start in range(0, n, step)])

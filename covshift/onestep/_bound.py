@@ -1,0 +1,98 @@
+"""An estimate of the upper bound of the target risk, from fold models on rows that they have not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from covshift._split import Fold
+from covshift.onestep._alternate import row_losses, scores
+from covshift.onestep._g_step import importance
+from covshift.onestep._objective import objective, weighted_mean
+from covshift.onestep._sample import Prepared
+from covshift.onestep._scores import Reference
+from covshift.onestep._search import FoldFits, Grid
+
+
+@dataclass(frozen=True)
+class RiskBound:
+    """min(m, sqrt(2 J_UB)) for the bounded loss: an estimate, never a guarantee.
+
+    J_UB = (mean_s l g)^2 + m^2 (mean_s g^2 - 2 mean_t g + C) on held-out rows, second term cut at 0. C = mean_t r
+    is estimated by cross-fitting and usually far too small where the shift is strong: with few source rows under the
+    target nothing shows how large r is there. The value can therefore lie below the true risk.
+
+    Attributes
+    ----------
+    value : the estimate, in units of the bounded loss (Tukey's or Welsch's, the zero-one loss)
+    se : its standard error, from the folds
+    constant : C as used, at least `constant_low`
+    constant_low : 2 mean_t g - mean_s g^2, which the population value of C is never below
+    vacuous : whether the value reaches m, so that it says nothing
+    """
+
+    value: float
+    se: float
+    constant: float
+    constant_low: float
+    vacuous: bool
+
+
+def estimate_risk_bound(
+    prepared: Prepared,
+    grid: Grid,
+    folds: list[Fold],
+    fits: FoldFits,
+    reference: Reference,
+    index: np.ndarray,
+    q: np.ndarray,
+    shrink: str,
+    loss,
+    factor: float,
+    m: float = 1.0,
+) -> RiskBound:
+    """The bound of sum_c q_c f_c and sum_c q_c g_c, with the fold models of the kept candidates `index`."""
+    terms = []
+    for k, fold in enumerate(folds):
+        F, g_source, g_target = _averaged(prepared, grid, fold, fits, k, index, q, shrink)
+        s = None if prepared.sample.s is None else prepared.sample.s[fold.test]
+        l = factor * row_losses(loss, F[:, :, None], prepared.sample.Y[fold.test])[:, 0]
+        lg, gg = weighted_mean(l * g_source, s), weighted_mean(g_source**2, s)
+        terms.append((float(lg), float(gg), float(g_target.mean())))
+    lg, gg, gt = np.array(terms).T
+    constant_low = float(2.0 * gt.mean() - gg.mean())
+    C = max(reference.C, constant_low)
+
+    def value(lg: float, gg: float, gt: float) -> float:
+        J = lg**2 + max(float(objective(0.0, gg, gt, m=m, C=C)), 0.0)
+        return float(min(m, np.sqrt(2.0 * J)))
+
+    whole = value(lg.mean(), gg.mean(), gt.mean())
+    parts = [value(*term) for term in terms]
+    se = float(np.std(parts, ddof=1) / np.sqrt(len(parts))) if len(parts) > 1 else float("nan")
+    return RiskBound(whole, se, C, constant_low, whole >= m)
+
+
+def _averaged(
+    prepared: Prepared,
+    grid: Grid,
+    fold: Fold,
+    fits: FoldFits,
+    k: int,
+    index: np.ndarray,
+    q: np.ndarray,
+    shrink: str,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(F at the held-out source rows (n, K), g there, g at the held-out target rows) of the averaged fold model."""
+    columns = grid.columns()
+    target = np.flatnonzero(np.isin(prepared.kept, fold.target_test, assume_unique=True))
+    F = np.zeros((len(fold.test), prepared.sample.Y.shape[1]))
+    g_source, g_target = np.zeros(len(fold.test)), np.zeros(len(target))
+    for number, share in zip(index, q, strict=True):
+        i, c = divmod(int(number), len(columns))
+        F += share * scores(fits.bases[i].Phi[fold.test], fits.alpha[i][k][..., c : c + 1])[..., 0]
+        beta, j = fits.beta[i][k][:, c], columns.which[c]
+        g_source += share * importance(prepared.g.Psi[j][fold.test], beta, shrink)
+        g_target += share * importance(prepared.g.Psi_target[j][target], beta, shrink)
+    return F, g_source, g_target

@@ -1,0 +1,533 @@
+"""`OneStepRegressor` and `OneStepClassifier`: Algorithm 1 with linear-in-parameter models."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from covshift._checks import (
+    as_generator,
+    check_choice,
+    check_count,
+    check_grid,
+    check_number,
+    check_target,
+    check_weights,
+    no_target,
+    unwrap_target,
+)
+from covshift._split import Fold
+from covshift.basis import BASES, weighted_median
+from covshift.losses import Loss, get_loss
+from covshift.onestep._alternate import Plan
+from covshift.onestep._door import REGS_F, REGS_G, Entry, make_entry, shared_median
+from covshift.onestep._kernel import cv_results, fit_kernel
+from covshift.onestep._pilot import out_of_fold_residuals
+from covshift.onestep._search import Grid, Scoring
+from covshift.ratio._overlap import effective_sample_size, max_weight_share, warn_overlap
+from covshift.ratio._search import search_least_squares
+
+# Weights whose effective size is this close to all rows are the unweighted learner's for all practical purposes.
+_UNWEIGHTED_ESS = 0.99
+_PAPER = {
+    "centers": "target",
+    "shrink": "zero",
+    "criterion": "objective",
+    "selection": "best",
+    "standardize": False,
+    "loss_scale": 1.0,
+    "start": "zero",
+    "max_iter": 10,
+    "tol": 0.0,
+    "reg_f": tuple(float(v) for v in np.logspace(-3, 0, 7)),
+    "reg_g": tuple(float(v) for v in np.logspace(-3, 0, 7)),
+}
+
+
+class _OneStepKernel(BaseEstimator, ABC):
+    """What regression and classification share: the door, the grids, the fit and its attributes."""
+
+    _losses: tuple[str, ...]
+    _variance_weight: float
+
+    @classmethod
+    def from_paper(cls, **overrides: Any) -> Self:
+        """Algorithm 1 to the letter, with the choices of the paper's section 4.1.
+
+        Centres from the target, g = beta'psi without shrinkage to one, selection of the best candidate by the
+        objective on held-out rows, no standardisation, no intercept, alpha_0 = 0 (so that the first losses are
+        those of f = 0), ten rounds, five folds, median bandwidths, and reg_f = reg_g = logspace(-3, 0, 7): the paper
+        prints no grid, and the grid decides its tables. Its full search is `from_paper(bandwidth_f=
+        np.geomspace(.1, 2, 9), bandwidth_g=np.geomspace(.1, 2, 9), reg_f=np.logspace(-3, 0, 9),
+        reg_g=np.logspace(-3, 0, 9))`.
+        """
+        return cls(**(_PAPER | overrides))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def predict_weights(self, X: Any) -> np.ndarray:
+        """The importance g(x) >= 0 at any rows, shape (n,); one everywhere if there was no target."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return self._model.weights(X).astype(X.dtype, copy=False)
+
+    @abstractmethod
+    def _code_labels(self, y: np.ndarray, s: np.ndarray | None) -> tuple[np.ndarray, float, float]:
+        """(Y (n, K) in the units of the fit, middle, spread) from checked labels."""
+
+    def _check_parameters(self) -> None:
+        check_choice("loss", self.loss, self._losses)
+        check_choice("centers", self.centers, ("target", "source", "both"))
+        check_choice("shrink", self.shrink, ("zero", "one"))
+        check_choice("criterion", self.criterion, ("corrected", "objective"))
+        check_choice("selection", self.selection, ("average", "best"))
+        check_choice("start", self.start, ("loss_free", "zero"))
+        check_choice("basis", self.basis, BASES)
+        check_count("n_centers", self.n_centers)
+        check_count("max_iter", self.max_iter)
+        check_number("tol", self.tol, 0.0)
+        check_number("coupling", self.coupling, 0.0, np.finfo(float).max)
+
+    def _scoring(self, has_target: bool) -> Scoring:
+        """The corrected score is defined by squared errors; other classification losses use the objective."""
+        criterion = self.criterion if self.loss in ("squared", "tukey", "welsch") else "objective"
+        return Scoring(criterion, self._variance_weight if has_target else 0.0, uniform=not has_target)
+
+    def _fit(self, X: np.ndarray, y: np.ndarray, X_target: Any, sample_weight: Any, intercept: bool) -> Self:
+        self._check_parameters()
+        s = check_weights(sample_weight, X)
+        if unwrap_target(X_target) is None:
+            no_target(self)
+        X_target = check_target(self, X_target, dtype=[np.float64, np.float32])
+        Y, self._y_middle, self._y_spread = self._code_labels(y, s)
+        rng = as_generator(self.random_state)
+        entry = make_entry(
+            X,
+            Y,
+            s,
+            X_target,
+            Y.argmax(axis=1) if Y.shape[1] > 1 else Y[:, 0],
+            standardize=self.standardize,
+            intercept=intercept,
+            basis=self.basis,
+            n_centers=self.n_centers,
+            centers=self.centers,
+            rng=rng,
+        )
+        if (
+            entry.sample.basis.has_bandwidth
+            and entry.sample.basis.n_features < self.n_centers
+            and X_target is not None
+        ):
+            warnings.warn(
+                f"n_centers={self.n_centers}, but there are only {entry.sample.basis.n_features} distinct rows to "
+                f"take centres from (centers={self.centers!r}): all of them are used",
+                stacklevel=3,
+            )
+        self.centers_ = getattr(entry.sample.basis, "centers", np.empty((0, X.shape[1])))
+        median = shared_median(entry, self.centers_) if len(self.centers_) else 1.0
+        self.centers_ = entry.units.invert(self.centers_)
+        folds = self._folds(entry, int(rng.integers(2**31 - 1)))
+        grid = self._grid(entry, median, folds)
+        plan = self._plan(entry, grid, folds, X_target is not None)
+        self._run(entry, grid, folds, plan)
+        self._report(X, s, X_target)
+        return self
+
+    def _folds(self, entry: Entry, seed: int) -> list[Fold] | None:
+        """Paired folds; None where a single candidate needs none and the samples are too small to cut."""
+        n, n_target = len(entry.sample.X), len(entry.sample.X_target)
+        numbers = (self.bandwidth_f, self.bandwidth_g, self.reg_f, self.reg_g)
+        single = all(np.ndim(v) == 0 and v not in ("auto", "ulsif") for v in numbers)
+        if single and (min(n, n_target) < 2 or self.loss_scale != "mad" and isinstance(self.cv, int) and n < 4):
+            return None
+        return entry.folds(self.cv, isinstance(self, ClassifierMixin), seed)
+
+    def _grid(self, entry: Entry, median: float, folds: list[Fold] | None) -> Grid:
+        """Words become numbers; without a target g is held at one."""
+        regs_f = check_grid("reg_f", self.reg_f, words=("auto",))
+        bandwidths_f = check_grid("bandwidth_f", self.bandwidth_f, words=("median",))
+        bandwidths_g = check_grid("bandwidth_g", self.bandwidth_g, words=("median", "ulsif"))
+        regs_g = check_grid("reg_g", self.reg_g, words=("auto", "ulsif"), allow_inf=self.shrink == "one")
+        regs_f = REGS_F if isinstance(regs_f, str) else regs_f
+        bandwidths_f = (median,) if isinstance(bandwidths_f, str) else bandwidths_f
+        if not entry.has_target:
+            return Grid(bandwidths_f, (median,), regs_f, (np.inf,))
+        words = (bandwidths_g, regs_g)
+        around = tuple(float(v) for v in median * np.geomspace(0.1, 2.0, 9))
+        bandwidths_g = {"median": (median,), "ulsif": around}.get(str(bandwidths_g), bandwidths_g)
+        regs_g = {"auto": REGS_G, "ulsif": REGS_G}.get(str(regs_g), regs_g)
+        if "ulsif" in words and folds is not None:
+            sample = entry.sample
+            finite = [reg for reg in regs_g if np.isfinite(reg)]
+            found = search_least_squares(
+                sample.X, sample.X_target, sample.s, sample.basis, bandwidths_g, finite, folds
+            )
+            bandwidths_g = (found.bandwidth,) if words[0] == "ulsif" else bandwidths_g
+            regs_g = (found.reg,) if words[1] == "ulsif" else regs_g
+        return Grid(bandwidths_f, bandwidths_g, regs_f, regs_g)
+
+    def _plan(self, entry: Entry, grid: Grid, folds: list[Fold] | None, has_target: bool) -> Plan:
+        shrink = self.shrink if has_target else "one"
+        plan = Plan(
+            self._loss(1.0), shrink, self.start, self.max_iter, self.tol, self.coupling if has_target else 0.0
+        )
+        if self.loss_scale == "auto" or isinstance(self, ClassifierMixin):
+            return plan
+        if self.loss_scale == "mad":
+            residuals, frequencies = out_of_fold_residuals(entry, grid, folds)
+            scale = 1.4826 * weighted_median(np.abs(residuals), frequencies)
+            return replace(plan, loss=self._loss(scale if scale > 0 else 1.0))
+        if isinstance(self.loss_scale, str):
+            check_choice("loss_scale", self.loss_scale, ("auto", "mad"))
+        scale = check_number("loss_scale", self.loss_scale, 0.0, np.finfo(float).max, open_low=True)
+        return replace(plan, loss=self._loss(scale))
+
+    @abstractmethod
+    def _loss(self, scale: float) -> Loss:
+        """The loss of the fit, with scale s in the units of the fit."""
+
+    def _run(self, entry: Entry, grid: Grid, folds: list[Fold] | None, plan: Plan) -> None:
+        scoring = self._scoring(entry.has_target)
+        bounded = {"regression": "welsch" if self.loss == "welsch" else "tukey"}.get(self._kind, "zero_one")
+        factor = plan.loss.domination()[bounded]
+        with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
+            fit = fit_kernel(entry, grid, folds, plan, scoring, self.selection, factor, self._say, self.n_jobs)
+        self._model, self._plan_, self._factor = fit.model, plan, factor
+        self.loss_scale_ = getattr(plan.loss, "scale", 1.0)
+        self.criterion_ = scoring.criterion
+        self.risk_bound_ = fit.risk_bound
+        self.averaging_weights_ = fit.model.q
+        self.best_params_ = grid.params(int(fit.refit.index[0]))
+        self.cv_results_ = cv_results(grid, fit.result)
+        self.n_iter_ = int(fit.refit.n_iter[0])
+        self.history_ = [
+            {"round": t + 1, "objective": float(J), "objective_unclipped": float(unclipped)}
+            for t, (J, unclipped) in enumerate(zip(fit.refit.J, fit.refit.J_unclipped, strict=True))
+        ]
+
+    def _report(self, X: np.ndarray, s: np.ndarray | None, X_target: np.ndarray | None) -> None:
+        """Fitted attributes that users read, and the warning that weights rest on too little."""
+        model = self._model
+        with np.errstate(over="ignore", under="ignore"):
+            w = model.weights(X)
+        self.weights_ = w.astype(X.dtype, copy=False)
+        self.ess_ = effective_sample_size(w, s)
+        self.max_weight_share_ = max_weight_share(w, s)
+        n = float(len(w)) if s is None else float(s.sum())
+        self.adapted_ = bool(self.ess_ < _UNWEIGHTED_ESS * n)
+        coef, intercept = model.coef * self._y_spread, model.intercept * self._y_spread + self._y_middle
+        if len(np.unique(model.bandwidths_f)) == 1:
+            coef, intercept = coef @ model.q, intercept @ model.q  # (b, K), (K,)
+        coef, intercept = coef.T, intercept.T
+        self.coef_ = coef[..., 0, :] if coef.shape[-2] == 1 else coef
+        self.intercept_ = intercept[..., 0] if intercept.shape[-1] == 1 else intercept
+        if np.ndim(self.intercept_) == 0:
+            self.intercept_ = float(self.intercept_)
+        one_average = model.shrink == "zero" and len(np.unique(model.bandwidths_g)) == 1
+        self.ratio_coef_ = model.beta @ model.q if one_average or len(model.q) == 1 else model.beta.T
+        if X_target is not None:
+            warn_overlap(self, w if s is None else w[s > 0], X if s is None else X[s > 0], X_target, s=_positive(s))
+
+    def _say(self, message: str) -> None:
+        if self.verbose:
+            print(f"[{type(self).__name__}] {message}", file=sys.stderr, flush=True)
+
+    def _scores(self, X: Any) -> tuple[np.ndarray, np.dtype]:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return self._model.scores(X) * self._y_spread + self._y_middle, X.dtype
+
+
+def _positive(s: np.ndarray | None) -> np.ndarray | None:
+    return None if s is None else s[s > 0]
+
+
+class OneStepRegressor(RegressorMixin, _OneStepKernel):
+    """f and g in one alternation: min over f, g of (mean_s l(f) g)^2 + m^2 (mean_s g^2 - 2 mean_t g).
+
+    f = b + alpha'phi predicts, g >= 0 is the importance p_target / p_source; both are sums of Gaussians on shared
+    centres, fitted in turn (Algorithm 1 of the paper). A scalar hyperparameter is used as it is; a sequence is a
+    grid that `fit` searches by cross-validation, without any target label.
+
+    It is for covariate shift: p(y|x) must be the same for source and target, and the source must visit where the
+    target is. Where either fails no weighting helps; `OverlapWarning` tells of the second.
+
+    Parameters
+    ----------
+    loss : "squared", "tukey" or "welsch" (robust; fitted by iteratively reweighted least squares)
+    n_centers : number of basis functions b
+    bandwidth_f, bandwidth_g : number, sequence, or "median" (distance of all rows to the centres); for g also
+        "ulsif", the bandwidth that uLSIF's own cross-validation picks. In z-scored units where `standardize` is on.
+    reg_f, reg_g : number, sequence, or "auto" (logspace(-4, 1, 9) and logspace(-3, 2, 9)); for g also "ulsif".
+        With shrink="one", reg_g=inf is the unweighted learner. All weights times c equals reg_f divided by c.
+    centers : "both" (half from target, half from source), "target" (the paper's) or "source"
+    shrink : "one" (g = max(1 + beta'psi, 0), heavy regularisation is the unweighted learner) or "zero" (the paper's
+        g = max(beta, 0)'psi)
+    criterion : "corrected" (importance-weighted held-out error plus what the fold models disagree on at target rows)
+        or "objective" (the paper's, the bound on held-out rows)
+    selection : "average" (of candidates, by their scores) or "best"
+    standardize : z-score inputs on pooled rows, centre and scale y by the source, fit an intercept
+    loss_scale : s in l(r / s), in units of the scaled y: "auto" is 1, "mad" 1.4826 MAD of an unweighted pilot's
+        out-of-fold residuals, or a number
+    basis : name of the basis ("gaussian", "linear")
+    start : "loss_free" (the first g ignores f) or "zero" (the first losses are those of f = 0)
+    coupling : factor of the loss term in g's step; 1 is the paper, 0 the control in which g never sees f
+    max_iter, tol : rounds at most, and the relative change of the objective at which a candidate stops
+    cv : int, splitter, or iterable of source index pairs; target rows are cut into as many seeded folds
+    n_jobs : threads over folds
+    random_state : decides centres and folds
+    verbose : progress on stderr
+
+    Attributes
+    ----------
+    coef_, intercept_, ratio_coef_, centers_ : f and g on the basis; one row a candidate where bandwidths differ
+    weights_ : (n,) g at the source rows;  ess_, max_weight_share_ : how many rows they are worth, the largest share
+    adapted_ : False where the weights are uniform to within 1 % of the effective sample size
+    history_ : objective of each round of the top candidate, with g as used and before clipping;  n_iter_
+    cv_results_, best_params_, averaging_weights_ : the search
+    risk_bound_ : an estimate of the upper bound of the target risk, with what it rests on; never a guarantee
+    loss_scale_, criterion_ : as used
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covshift import OneStepRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X, X_new = rng.normal(1, 0.5, (150, 1)), rng.normal(2, 0.25, (150, 1))
+    >>> y = np.sinc(X[:, 0]) + rng.normal(0, 0.1, 150)
+    >>> model = OneStepRegressor(random_state=0).fit(X, y, X_target=X_new)
+    >>> bool(np.mean((model.predict(X_new) - np.sinc(X_new[:, 0])) ** 2) < 0.01)
+    True
+    """
+
+    _losses = ("squared", "tukey", "welsch")
+    _variance_weight = 0.5
+    _kind = "regression"
+
+    def __init__(
+        self,
+        loss: str = "squared",
+        *,
+        n_centers: int = 50,
+        bandwidth_f: Any = "median",
+        bandwidth_g: Any = "median",
+        reg_f: Any = "auto",
+        reg_g: Any = "auto",
+        centers: str = "both",
+        shrink: str = "one",
+        criterion: str = "corrected",
+        selection: str = "average",
+        standardize: bool = True,
+        loss_scale: str | float = "auto",
+        basis: str = "gaussian",
+        start: str = "loss_free",
+        coupling: float = 1.0,
+        max_iter: int = 4,
+        tol: float = 1e-4,
+        cv: Any = 5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.n_centers = n_centers
+        self.bandwidth_f = bandwidth_f
+        self.bandwidth_g = bandwidth_g
+        self.reg_f = reg_f
+        self.reg_g = reg_g
+        self.centers = centers
+        self.shrink = shrink
+        self.criterion = criterion
+        self.selection = selection
+        self.standardize = standardize
+        self.loss_scale = loss_scale
+        self.basis = basis
+        self.start = start
+        self.coupling = coupling
+        self.max_iter = max_iter
+        self.tol = tol
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, *, X_target: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to labelled source rows (X, y) and unlabelled target rows.
+
+        Without `X_target` the model is the plain regularised learner, and a `NoTargetWarning` says so.
+        `sample_weight` are frequencies of the source rows.
+        """
+        _refuse_target_as_labels(y)
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2)
+        return self._fit(X, y, X_target, sample_weight, intercept=self.standardize)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """f(x) at rows X, shape (n,)."""
+        F, dtype = self._scores(X)
+        return F[:, 0].astype(dtype, copy=False)
+
+    def _loss(self, scale: float) -> Loss:
+        return get_loss(self.loss, scale=scale)
+
+    def _code_labels(self, y: np.ndarray, s: np.ndarray | None) -> tuple[np.ndarray, float, float]:
+        y = y.astype(np.float64, copy=False)
+        if not self.standardize:
+            return y[:, None], 0.0, 1.0
+        largest = float(np.abs(y).max()) or 1.0  # squares of huge or tiny labels must not leave the range of doubles
+        z = y / largest
+        middle = float(np.average(z, weights=s))
+        spread = float(np.sqrt(np.average((z - middle) ** 2, weights=s)))
+        spread = spread if spread > 1e-14 else 1.0
+        return ((z - middle) / spread)[:, None], middle * largest, spread * largest
+
+
+class OneStepClassifier(ClassifierMixin, _OneStepKernel):
+    """f and g in one alternation, for two classes (labels -1 and +1 inside) or more (one against the rest, one g).
+
+    The objective, Algorithm 1 and all parameters are those of `OneStepRegressor`; what differs:
+
+    loss : "squared" ((1 - y f)^2, closed form), "hinge" (weighted SVM), "logistic" or "cross_entropy" (softmax, any
+        number of classes). More than two classes need "squared" or "cross_entropy".
+    selection : "best" by default, the safer choice for classification
+    criterion : "corrected" is defined by squared errors; hinge, logistic and cross_entropy use "objective"
+        (`criterion_` tells)
+
+    There is no intercept: the source's class mean is what the shift changes. `predict_proba` exists where the loss
+    gives probabilities (logistic, cross_entropy).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covshift import OneStepClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, X_new = rng.normal(0, 1, (100, 2)), rng.normal(1, 1, (100, 2))
+    >>> y = np.where(X[:, 0] > X[:, 1], "left", "right")
+    >>> model = OneStepClassifier(random_state=0).fit(X, y, X_target=X_new)
+    >>> bool(model.score(X_new, np.where(X_new[:, 0] > X_new[:, 1], "left", "right")) > 0.85)
+    True
+    """
+
+    _losses = ("squared", "hinge", "logistic", "cross_entropy")
+    _variance_weight = 0.25
+    _kind = "classification"
+
+    def __init__(
+        self,
+        loss: str = "squared",
+        *,
+        n_centers: int = 50,
+        bandwidth_f: Any = "median",
+        bandwidth_g: Any = "median",
+        reg_f: Any = "auto",
+        reg_g: Any = "auto",
+        centers: str = "both",
+        shrink: str = "one",
+        criterion: str = "corrected",
+        selection: str = "best",
+        standardize: bool = True,
+        loss_scale: str | float = "auto",
+        basis: str = "gaussian",
+        start: str = "loss_free",
+        coupling: float = 1.0,
+        max_iter: int = 4,
+        tol: float = 1e-4,
+        cv: Any = 5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.n_centers = n_centers
+        self.bandwidth_f = bandwidth_f
+        self.bandwidth_g = bandwidth_g
+        self.reg_f = reg_f
+        self.reg_g = reg_g
+        self.centers = centers
+        self.shrink = shrink
+        self.criterion = criterion
+        self.selection = selection
+        self.standardize = standardize
+        self.loss_scale = loss_scale
+        self.basis = basis
+        self.start = start
+        self.coupling = coupling
+        self.max_iter = max_iter
+        self.tol = tol
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, *, X_target: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to labelled source rows (X, y) and unlabelled target rows; see `OneStepRegressor.fit`."""
+        _refuse_target_as_labels(y)
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        s = check_weights(sample_weight, X)
+        present = np.unique(codes if s is None else codes[s > 0])
+        if len(present) < 2:
+            raise ValueError(
+                f"y has one class only ({self.classes_[present[0]]!r}) among rows with weight: a classifier needs at "
+                "least 2 classes"
+            )
+        if len(self.classes_) > 2 and self.loss in ("hinge", "logistic"):
+            raise ValueError(
+                f"loss={self.loss!r} takes two classes, y has {len(self.classes_)}: use loss='cross_entropy' "
+                "(softmax) or loss='squared' (one against the rest)"
+            )
+        return self._fit(X, codes, X_target, s, intercept=False)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores: (n,), positive for `classes_[1]`, for two classes; (n, K) for more."""
+        F, dtype = self._scores(X)
+        if F.shape[1] == 1:
+            return F[:, 0].astype(dtype, copy=False)
+        if F.shape[1] == 2:
+            return (F[:, 1] - F[:, 0]).astype(dtype, copy=False)
+        return F.astype(dtype, copy=False)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of the largest score, shape (n,)."""
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[codes]
+
+    @available_if(lambda self: self.loss in ("logistic", "cross_entropy"))
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities, shape (n, K), in the order of `classes_`."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            p = 0.5 * (1.0 + np.tanh(0.5 * scores))
+            return np.column_stack([1.0 - p, p])
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    def _loss(self, scale: float) -> Loss:
+        return get_loss(self.loss)
+
+    def _code_labels(self, y: np.ndarray, s: np.ndarray | None) -> tuple[np.ndarray, float, float]:
+        if len(self.classes_) == 2 and self.loss != "cross_entropy":
+            return np.where(y == 1, 1.0, -1.0)[:, None], 0.0, 1.0
+        return np.where(y[:, None] == np.arange(len(self.classes_)), 1.0, -1.0), 0.0, 1.0
+
+
+def _refuse_target_as_labels(y: Any) -> None:
+    if y is not None and np.ndim(y) == 2 and np.shape(y)[1] > 1:
+        raise ValueError(
+            f"y has shape {np.shape(y)}, one label a row was expected. Target rows go in by name, "
+            "fit(X, y, X_target=...); several outputs need one model each."
+        )

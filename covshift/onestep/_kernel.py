@@ -1,0 +1,159 @@
+"""The fit that `OneStepRegressor` and `OneStepClassifier` share: grids, search, refit, and the fitted model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from covshift._split import Fold
+from covshift.basis import Basis
+from covshift.blocks import map_blocks
+from covshift.exceptions import AllWeightsZeroError
+from covshift.onestep._alternate import Plan
+from covshift.onestep._bound import RiskBound, estimate_risk_bound
+from covshift.onestep._door import Entry, Units
+from covshift.onestep._g_step import importance
+from covshift.onestep._sample import Prepared
+from covshift.onestep._search import Grid, Refit, Scoring, SearchResult, averaging_weights, refit, search
+
+
+@dataclass(frozen=True)
+class KernelModel:
+    """f and g as sums over the kept candidates; everything that prediction needs."""
+
+    units: Units
+    basis: Basis
+    shrink: str
+    bandwidths_f: np.ndarray  # (c,)
+    coef: np.ndarray  # (b, K, c)
+    intercept: np.ndarray  # (K, c)
+    bandwidths_g: np.ndarray  # (c,)
+    beta: np.ndarray  # (b, c)
+    q: np.ndarray  # (c,) averaging weights
+
+    def scores(self, X: np.ndarray) -> np.ndarray:
+        """sum_c q_c f_c(x), shape (n, K)."""
+        mixtures = [
+            (sigma, self.coef[..., own] @ self.q[own], self.intercept[:, own] @ self.q[own])
+            for sigma in np.unique(self.bandwidths_f)
+            for own in [self.bandwidths_f == sigma]
+        ]
+
+        def block(rows: np.ndarray) -> np.ndarray:
+            prepared = self.basis.prepare(self.units.apply(rows))
+            parts = (self.basis.features(prepared, sigma) @ coef + b for sigma, coef, b in mixtures)
+            return sum(parts, start=np.zeros(()))
+
+        return map_blocks(block, X, 3 * self.basis.n_features)
+
+    def weights(self, X: np.ndarray) -> np.ndarray:
+        """sum_c q_c max(g_c(x), 0), shape (n,)."""
+
+        def block(rows: np.ndarray) -> np.ndarray:
+            prepared = self.basis.prepare(self.units.apply(rows))
+            g = np.zeros(len(rows))
+            for sigma in np.unique(self.bandwidths_g):
+                own = self.bandwidths_g == sigma
+                g += importance(self.basis.features(prepared, sigma), self.beta[:, own], self.shrink) @ self.q[own]
+            return g
+
+        return map_blocks(block, X, 3 * self.basis.n_features + len(self.q))
+
+
+@dataclass(frozen=True)
+class KernelFit:
+    """A finished fit: the model, the search that chose it, and the last fit of the kept candidates."""
+
+    model: KernelModel
+    grid: Grid
+    result: SearchResult | None
+    refit: Refit
+    risk_bound: RiskBound
+
+
+def fit_kernel(
+    entry: Entry,
+    grid: Grid,
+    folds: list[Fold] | None,
+    plan: Plan,
+    scoring: Scoring,
+    selection: str,
+    factor: float,
+    progress: Callable[[str], None],
+    n_jobs: int | None,
+) -> KernelFit:
+    """Search the grid on the folds, refit what is kept on all rows; `folds` None only for a single candidate."""
+    prepared = Prepared.of(entry.sample, grid.bandwidths_g)
+    result = None
+    if folds is None:
+        index, q = np.zeros(1, dtype=int), np.ones(1)
+    else:
+        result = search(prepared, grid, folds, plan, scoring, progress, n_jobs)
+        if not np.isfinite(result.scores).any():
+            raise _nothing_left(grid, bool(result.fits.all_zero.all()), plan.loss.name)
+        index, q = averaging_weights(result.scores, result.n_eff, scoring.criterion, selection)
+    final = refit(prepared, grid, index, plan)
+    sound = np.isfinite(final.coef).all(axis=(0, 1))
+    if not sound.any():
+        raise _nothing_left(grid, bool(final.all_zero.all()), plan.loss.name)
+    if not sound.all():  # a candidate that survived the folds may still fail on all rows
+        final, index, q = final.take(sound), index[sound], q[sound] / q[sound].sum()
+    bound = RiskBound(plan.m, float("nan"), float("nan"), float("nan"), True)
+    if result is not None and folds is not None:
+        bound = estimate_risk_bound(
+            prepared, grid, folds, result.fits, result.reference, index, q, plan.shrink, plan.loss, factor, plan.m
+        )
+    params = [grid.params(int(i)) for i in index]
+    model = KernelModel(
+        entry.units,
+        entry.sample.basis,
+        plan.shrink,
+        np.array([p["bandwidth_f"] for p in params]),
+        final.coef,
+        final.intercept,
+        np.array([p["bandwidth_g"] for p in params]),
+        final.beta,
+        q,
+    )
+    return KernelFit(model, grid, result, final, bound)
+
+
+def cv_results(grid: Grid, result: SearchResult | None) -> dict[str, Any]:
+    """One entry a candidate: `params`, a column for each hyperparameter, `score` (lower is better) and `rank`."""
+    params = [grid.params(i) for i in range(len(grid))]
+    table: dict[str, Any] = {"params": params}
+    table |= {f"param_{name}": np.array([p[name] for p in params]) for name in params[0]}
+    if result is not None:
+        table["score"] = result.scores
+        table["rank"] = np.argsort(np.argsort(result.scores, kind="stable"), kind="stable") + 1
+        if result.fold_scores is not None:
+            table |= {f"split{k}_score": column for k, column in enumerate(result.fold_scores.T)}
+    return table
+
+
+def _nothing_left(grid: Grid, all_zero: bool, loss: str) -> ValueError:
+    tried = (
+        f"bandwidth_f={_words(grid.bandwidths_f)}, bandwidth_g={_words(grid.bandwidths_g)}, "
+        f"reg_f={_words(grid.regs_f)}, reg_g={_words(grid.regs_g)}"
+    )
+    if all_zero:
+        return AllWeightsZeroError(
+            f"every importance weight was clipped to zero for every candidate ({tried}): use a larger bandwidth_g or "
+            "a larger reg_g, shrink='one', or check that source and target overlap"
+        )
+    if loss == "hinge":
+        return ValueError(
+            f"loss='hinge': only source rows of one class keep weight for every candidate ({tried}): use a larger "
+            "bandwidth_g or reg_g, or loss='squared'"
+        )
+    return ValueError(
+        f"no candidate gave finite numbers ({tried}): scale the inputs and y (standardize=True), or use a larger "
+        "reg_f"
+    )
+
+
+def _words(values: tuple[float, ...]) -> str:
+    return f"{values[0]:.3g}" if len(values) == 1 else f"{min(values):.3g}..{max(values):.3g}"
