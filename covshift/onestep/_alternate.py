@@ -126,7 +126,7 @@ def alternate(
         free = step_all(systems, root_k * u, root_k * lbar, now.reg_g, now.which, plan.shrink, plan.m)  # line 6
         beta = np.maximum(free, 0.0) if plan.shrink == "zero" else free  # line 7
         W = g.weights(beta, now.which, plan.shrink)  # line 8
-        alive = W.any(axis=0)
+        alive = np.asarray(W.any(axis=0))
         if not alive.all():
             dead = active[~alive]
             out.alpha[..., dead], out.beta[:, dead] = np.nan, beta[:, ~alive]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from covshift._split import Fold
+from covshift.losses import Loss
 from covshift.onestep._alternate import row_losses, scores
 from covshift.onestep._g_step import importance
 from covshift.onestep._objective import objective, weighted_mean
@@ -48,7 +49,7 @@ def estimate_risk_bound(
     index: np.ndarray,
     q: np.ndarray,
     shrink: str,
-    loss,
+    loss: Loss,
     factor: float,
     m: float = 1.0,
 ) -> RiskBound:
@@ -85,7 +86,7 @@ def _averaged(
     shrink: str,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(F at the held-out source rows (n, K), g there, g at the held-out target rows) of the averaged fold model."""
-    columns = grid.columns()
+    columns = grid.columns
     target = np.flatnonzero(np.isin(prepared.kept, fold.target_test, assume_unique=True))
     F = np.zeros((len(fold.test), prepared.sample.Y.shape[1]))
     g_source, g_target = np.zeros(len(fold.test)), np.zeros(len(target))

@@ -157,26 +157,32 @@ class _OneStepKernel(BaseEstimator, ABC):
 
     def _grid(self, entry: Entry, median: float, folds: list[Fold] | None) -> Grid:
         """Words become numbers; without a target g is held at one."""
-        regs_f = check_grid("reg_f", self.reg_f, words=("auto",))
-        bandwidths_f = check_grid("bandwidth_f", self.bandwidth_f, words=("median",))
-        bandwidths_g = check_grid("bandwidth_g", self.bandwidth_g, words=("median", "ulsif"))
-        regs_g = check_grid("reg_g", self.reg_g, words=("auto", "ulsif"), allow_inf=self.shrink == "one")
-        regs_f = REGS_F if isinstance(regs_f, str) else regs_f
-        bandwidths_f = (median,) if isinstance(bandwidths_f, str) else bandwidths_f
+        around = tuple(float(v) for v in median * np.geomspace(0.1, 2.0, 9))
+        words: dict[str, dict[str, tuple[float, ...]]] = {
+            "reg_f": {"auto": REGS_F},
+            "bandwidth_f": {"median": (median,)},
+            "reg_g": {"auto": REGS_G, "ulsif": REGS_G},
+            "bandwidth_g": {"median": (median,), "ulsif": around},
+        }
+
+        def numbers(name: str) -> tuple[float, ...]:
+            infinite = name == "reg_g" and self.shrink == "one"
+            value = check_grid(name, getattr(self, name), words=tuple(words[name]), allow_inf=infinite)
+            return words[name][value] if isinstance(value, str) else value
+
+        bandwidths_f, regs_f = numbers("bandwidth_f"), numbers("reg_f")
+        bandwidths_g, regs_g = numbers("bandwidth_g"), numbers("reg_g")
         if not entry.has_target:
             return Grid(bandwidths_f, (median,), regs_f, (np.inf,))
-        words = (bandwidths_g, regs_g)
-        around = tuple(float(v) for v in median * np.geomspace(0.1, 2.0, 9))
-        bandwidths_g = {"median": (median,), "ulsif": around}.get(str(bandwidths_g), bandwidths_g)
-        regs_g = {"auto": REGS_G, "ulsif": REGS_G}.get(str(regs_g), regs_g)
-        if "ulsif" in words and folds is not None:
+        by_ulsif = [isinstance(v, str) and v == "ulsif" for v in (self.bandwidth_g, self.reg_g)]
+        if any(by_ulsif) and folds is not None:
             sample = entry.sample
             finite = [reg for reg in regs_g if np.isfinite(reg)]
             found = search_least_squares(
                 sample.X, sample.X_target, sample.s, sample.basis, bandwidths_g, finite, folds
             )
-            bandwidths_g = (found.bandwidth,) if words[0] == "ulsif" else bandwidths_g
-            regs_g = (found.reg,) if words[1] == "ulsif" else regs_g
+            bandwidths_g = (found.bandwidth,) if by_ulsif[0] else bandwidths_g
+            regs_g = (found.reg,) if by_ulsif[1] else regs_g
         return Grid(bandwidths_f, bandwidths_g, regs_f, regs_g)
 
     def _plan(self, entry: Entry, grid: Grid, folds: list[Fold] | None, has_target: bool) -> Plan:
@@ -210,7 +216,7 @@ class _OneStepKernel(BaseEstimator, ABC):
         self.criterion_ = scoring.criterion
         self.risk_bound_ = fit.risk_bound
         self.averaging_weights_ = fit.model.q
-        self.best_params_ = grid.params(int(fit.refit.index[0]))
+        self.best_params_ = {name: float(v[0]) for name, v in grid.table(fit.refit.index[:1]).items()}
         self.cv_results_ = cv_results(grid, fit.result)
         self.n_iter_ = int(fit.refit.n_iter[0])
         self.history_ = [
@@ -234,8 +240,6 @@ class _OneStepKernel(BaseEstimator, ABC):
         coef, intercept = coef.T, intercept.T
         self.coef_ = coef[..., 0, :] if coef.shape[-2] == 1 else coef
         self.intercept_ = intercept[..., 0] if intercept.shape[-1] == 1 else intercept
-        if np.ndim(self.intercept_) == 0:
-            self.intercept_ = float(self.intercept_)
         one_average = model.shrink == "zero" and len(np.unique(model.bandwidths_g)) == 1
         self.ratio_coef_ = model.beta @ model.q if one_average or len(model.q) == 1 else model.beta.T
         if X_target is not None:

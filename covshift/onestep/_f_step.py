@@ -67,7 +67,9 @@ def row_products(Phi: np.ndarray, Y: np.ndarray, s: np.ndarray | None) -> np.nda
 def normal_equations(rows: FRows, W: np.ndarray) -> np.ndarray:
     """Upper triangles of Phi'W_cPhi and right-hand sides Phi'W_cY for all columns of W; shape (P + qK, c)."""
 
-    def sums(products: np.ndarray | None, Phi: np.ndarray, Y: np.ndarray, s: np.ndarray | None, W: np.ndarray):
+    def sums(
+        products: np.ndarray | None, Phi: np.ndarray, Y: np.ndarray, s: np.ndarray | None, W: np.ndarray
+    ) -> np.ndarray:
         return (row_products(Phi, Y, s) if products is None else products).T @ W
 
     width = rows.Phi.shape[1] * (rows.Phi.shape[1] + 1) // 2 + W.shape[1]

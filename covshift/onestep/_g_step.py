@@ -48,12 +48,15 @@ class GSystem:
         reg_g : (c,)
         """
         one = 1.0 if shrink == "one" else 0.0
-        a = self.factor.solve(self.h - one * self.p, reg_g / m**2)  # A^-1 (h - p)
+        V, D = self.factor.V, 1.0 / (self.factor.e[:, None] + reg_g / m**2)  # A^-1 = V D V'
+        a = D * (V.T @ (self.h - one * self.p))[:, None]  # V'A^-1 (h - p)
         if not u.any():
-            return a
-        v = self.factor.solve(u, reg_g / m**2)  # A^-1 u
+            return V @ a
+        u = V.T @ u
+        v = D * u  # V'A^-1 u
         numerator = one * lbar + np.einsum("bc,bc->c", u, a)
-        return a - v * (numerator / (m**2 + np.einsum("bc,bc->c", u, v)))
+        a -= v * (numerator / (m**2 + np.einsum("bc,bc->c", u, v)))
+        return V @ a
 
     def loss_free(self, reg_g: np.ndarray, m: float) -> np.ndarray:
         """uLSIF's clipped beta for each regularisation, shape (b, c)."""

@@ -106,15 +106,15 @@ def fit_kernel(
         bound = estimate_risk_bound(
             prepared, grid, folds, result.fits, result.reference, index, q, plan.shrink, plan.loss, factor, plan.m
         )
-    params = [grid.params(int(i)) for i in index]
+    params = grid.table(index)
     model = KernelModel(
         entry.units,
         entry.sample.basis,
         plan.shrink,
-        np.array([p["bandwidth_f"] for p in params]),
+        params["bandwidth_f"],
         final.coef,
         final.intercept,
-        np.array([p["bandwidth_g"] for p in params]),
+        params["bandwidth_g"],
         final.beta,
         q,
     )
@@ -123,9 +123,11 @@ def fit_kernel(
 
 def cv_results(grid: Grid, result: SearchResult | None) -> dict[str, Any]:
     """One entry a candidate: `params`, a column for each hyperparameter, `score` (lower is better) and `rank`."""
-    params = [grid.params(i) for i in range(len(grid))]
+    columns = grid.table()
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    params = [{"bandwidth_f": bf, "bandwidth_g": bg, "reg_f": rf, "reg_g": rg} for bf, bg, rf, rg in rows]
     table: dict[str, Any] = {"params": params}
-    table |= {f"param_{name}": np.array([p[name] for p in params]) for name in params[0]}
+    table |= {f"param_{name}": column for name, column in columns.items()}
     if result is not None:
         table["score"] = result.scores
         table["rank"] = np.argsort(np.argsort(result.scores, kind="stable"), kind="stable") + 1

@@ -24,7 +24,7 @@ def out_of_fold_residuals(entry: Entry, grid: Grid, folds: list[Fold] | None) ->
     prepared = Prepared.of(entry.sample, plain.bandwidths_g)
     plan = Plan(get_loss("squared"), shrink="one", coupling=0.0, max_iter=1)
     result = search(prepared, plain, folds, plan, Scoring("corrected", 0.0, uniform=True))
-    i, c = divmod(int(np.argmin(result.scores)), len(plain.columns()))
+    i, c = divmod(int(np.argmin(result.scores)), len(plain.columns))
     residuals = [
         entry.sample.Y[fold.test, 0] - scores(result.fits.bases[i].Phi[fold.test], alpha[..., c : c + 1])[:, 0, 0]
         for fold, alpha in zip(folds, result.fits.alpha[i], strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -40,6 +41,7 @@ class Grid:
     def __len__(self) -> int:
         return len(self.bandwidths_f) * len(self.bandwidths_g) * len(self.regs_f) * len(self.regs_g)
 
+    @cached_property
     def columns(self) -> Candidates:
         """All candidates of one bandwidth_f, sorted by bandwidth_g, then reg_g, then reg_f."""
         which, reg_g, reg_f = np.meshgrid(
@@ -47,15 +49,14 @@ class Grid:
         )
         return Candidates(which.ravel(), reg_g.ravel(), reg_f.ravel())
 
-    def params(self, index: int) -> dict[str, float]:
-        """The hyperparameters of a candidate."""
-        columns = self.columns()
-        i, c = divmod(index, len(columns))
+    def table(self, index: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """The four hyperparameters of candidates, a column each; all candidates by default."""
+        i, c = np.divmod(np.arange(len(self)) if index is None else index, len(self.columns))
         return {
-            "bandwidth_f": self.bandwidths_f[i],
-            "bandwidth_g": self.bandwidths_g[columns.which[c]],
-            "reg_f": float(columns.reg_f[c]),
-            "reg_g": float(columns.reg_g[c]),
+            "bandwidth_f": np.array(self.bandwidths_f)[i],
+            "bandwidth_g": np.array(self.bandwidths_g)[self.columns.which[c]],
+            "reg_f": self.columns.reg_f[c],
+            "reg_g": self.columns.reg_g[c],
         }
 
 
@@ -114,7 +115,7 @@ def search(
     All candidates share the folds, the distances, one eigendecomposition a (fold, bandwidth_g) and one low-rank
     rotation a bandwidth_f.
     """
-    sample, candidates = prepared.sample, grid.columns()
+    sample, candidates = prepared.sample, grid.columns
     g_train, g_test = zip(*(prepared.fold(fold) for fold in folds), strict=True)
     systems = [make_systems(g) for g in g_train]
     if scoring.uniform:
@@ -204,7 +205,7 @@ def refit(prepared: Prepared, grid: Grid, index: np.ndarray, plan: Plan) -> Refi
     """Fit chosen candidates on all rows."""
     sample: Sample = prepared.sample
     systems = make_systems(prepared.g)
-    every, (b, K, c) = grid.columns(), (sample.basis.n_features, sample.Y.shape[1], len(index))
+    every, (b, K, c) = grid.columns, (sample.basis.n_features, sample.Y.shape[1], len(index))
     coef, intercept, beta = np.empty((b, K, c)), np.empty((K, c)), np.empty((b, c))
     n_iter, all_zero = np.empty(c, dtype=int), np.empty(c, dtype=bool)
     J, J_unclipped = np.empty(0), np.empty(0)
