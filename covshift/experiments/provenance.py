@@ -12,13 +12,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from covshift import __version__
+
 __all__ = ["NUMERIC_CODE", "provenance"]
 
 PACKAGE = Path(__file__).resolve().parent.parent
 # Parts of the package whose text decides the numbers of the kernel experiments.
 NUMERIC_CODE = (
     "_checks.py", "_split.py", "blocks", "basis", "losses", "ratio", "weighting", "onestep", "datasets",
-    "experiments/methods", "experiments/problems", "experiments/_kernel_iwerm.py",
+    "experiments/methods", "experiments/problems", "experiments/kernel_iwerm.py",
 )  # fmt: skip
 
 
@@ -29,7 +31,8 @@ def provenance(code: Sequence[str] | None = None) -> dict[str, Any]:
     ----------
     code : files and folders inside the package that decide the numbers; None: those of the kernel experiments
     """
-    versions = {name: _version(name) for name in ("covshift", "numpy", "scipy", "scikit-learn")}
+    versions = {name: _version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    versions["covshift"] = __version__
     versions["python"] = platform.python_version()
     versions["code"] = code_digest(tuple(NUMERIC_CODE if code is None else code))
     machine = {"system": platform.system(), "processor": _processor(), "cores": os.cpu_count()}

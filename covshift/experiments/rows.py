@@ -111,7 +111,7 @@ class RowWriter:
         kept = self._open(about, mode)
         self.done: set[Key] = {self.key(row) for row in kept}
         self._rows = kept
-        atomic_write(self.folder / "settings.json", json.dumps(about, indent=2, sort_keys=True) + "\n")
+        atomic_write(self.folder / "settings.json", json.dumps(about, indent=2) + "\n")
         atomic_write(self.path, _as_csv(kept, self.extra))
         with _told(self.path):
             self._file = open(self.path, "ab", buffering=0)

@@ -1,0 +1,13 @@
+"""EIWERM: weights are uLSIF's ratio to the power gamma, which IWCV chooses together with f."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from covshift.experiments.contract import Draw, Fitted
+from covshift.experiments.kernel_iwerm import TwoStep, fit_two_step
+
+
+def fit(draw: Draw, seed: int, **options: Any) -> Fitted:
+    """`options` are fields of `TwoStep`."""
+    return fit_two_step(draw, seed, TwoStep(weighting="flattened", **options))

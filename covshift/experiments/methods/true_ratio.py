@@ -1,0 +1,13 @@
+"""Control: the kernel model weighted by the true ratio, which no method can know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from covshift.experiments.contract import Draw, Fitted
+from covshift.experiments.kernel_iwerm import TwoStep, fit_two_step
+
+
+def fit(draw: Draw, seed: int, **options: Any) -> Fitted:
+    """`options` are fields of `TwoStep`."""
+    return fit_two_step(draw, seed, TwoStep(weighting="given", **options))

@@ -1,0 +1,10 @@
+"""LIBSVM australian, split along the worst of some random projections."""
+
+from __future__ import annotations
+
+from covshift.experiments.contract import Draw
+from covshift.experiments.problems._biased import draw_biased
+
+
+def draw(seed: int, *, n_source: int = 100, n_target: int = 100, n_directions: int = 20) -> Draw:
+    return draw_biased("australian", seed, n_source, n_target, n_directions)

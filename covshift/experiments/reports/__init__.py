@@ -1,0 +1,1 @@
+"""Tables of each experiment, made from its rows alone."""
