@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from covshift.exceptions import NoTargetWarning
 
@@ -99,12 +99,13 @@ def check_weights(sample_weight: Any, X: np.ndarray, name: str = "sample_weight"
     """Frequencies: finite, non-negative, not all zero; None where none were given."""
     if sample_weight is None:
         return None
+    given = np.asarray(sample_weight)  # before scikit-learn, whose own message does not name the argument
+    if given.size and given.dtype.kind in "biuf" and not given.any():
+        raise ValueError(f"{name} is zero for every row, so there is nothing to fit: give at least one row weight")
     s = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=False)
     if s.min(initial=0.0) < 0:
         row = int(np.argmin(s))
         raise ValueError(f"{name}[{row}]={s[row]:g}: Negative values are not allowed, weights are frequencies (>= 0)")
-    if not s.any():
-        raise ValueError(f"{name} is zero for every row, so there is nothing to fit: give at least one row weight")
     return s
 
 
@@ -182,6 +183,18 @@ def refuse_matrix_y(y: Any) -> None:
         raise ValueError(f"y has shape {shape}, and a ratio estimator needs no labels: did you mean X_target=?")
 
 
-def rows_as_array(X: Any, name: str) -> np.ndarray:
-    """Rows as a float array for callers that are no estimators."""
-    return check_array(X, dtype=[np.float64, np.float32], input_name=name)
+def refuse_target_as_labels(y: Any) -> None:
+    """One label a row; a matrix in the place of y is almost surely the target."""
+    shape = _shape(y)
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"y has shape {shape}, one label a row was expected. Target rows go in by name, "
+            "fit(X, y, X_target=...); several outputs need one model each."
+        )
+
+
+def _shape(values: Any) -> tuple[int, ...]:
+    """Shape without asking NumPy of what is an array of its own kind."""
+    if values is None:
+        return ()
+    return tuple(values.shape) if hasattr(values, "shape") else np.asarray(values).shape

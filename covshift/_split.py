@@ -73,9 +73,9 @@ def _source_pairs(
         if stratify and y is not None and np.unique(y, return_counts=True)[1].min() >= folds:
             return list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(n), y))
         return list(KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n)))
-    if hasattr(cv, "split"):
+    if hasattr(cv, "split") and not isinstance(cv, str):
         return list(cv.split(X, y, groups))
-    if isinstance(cv, Iterable):
+    if isinstance(cv, Iterable) and not isinstance(cv, str):
         pairs = [(np.asarray(train), np.asarray(test)) for train, test in cv]
         if pairs:
             return pairs

@@ -41,6 +41,11 @@ class RatioSample:
         n_target = _num_samples(self.X_target)
         if isinstance(cv, int | np.integer):
             distinct, which = np.unique(np.asarray(self.X), axis=0, return_inverse=True)
+            if len(distinct) == 1:
+                raise ValueError(
+                    f"X has 1 distinct row, which cv={cv} cannot cut into folds: give source rows that differ, or "
+                    "fixed hyperparameters (scalars), which need no search"
+                )
             folds = paired_folds(cv, distinct, None, n_target, random_state=random_state)
             return [_relabel(fold, lambda part: np.flatnonzero(np.isin(which.ravel(), part))) for fold in folds]
         folds = paired_folds(cv, np.empty((self.n_rows, 0)), None, n_target, random_state=random_state)
@@ -150,7 +155,7 @@ class RatioEstimator(BaseEstimator, ABC):
     def _warn_overlap(self, sample: RatioSample) -> None:
         """Override where rows are not numbers."""
         w = self.weights_ if sample.kept is None else self.weights_[sample.kept]
-        warn_overlap(self, w, sample.X, sample.X_target, s=sample.s)
+        warn_overlap(self, w, sample.X, sample.X_target, s=sample.s, stacklevel=4)
 
     def _all_zero_message(self, n: int) -> str:
         return f"{type(self).__name__}: the ratio is zero at all {n} source rows, so they carry no weight"

@@ -70,7 +70,15 @@ def share_beyond_support(X: np.ndarray, X_target: np.ndarray) -> float:
     return float(np.mean(to_source > max(_FACTOR * gap, 1e-6)))
 
 
-def warn_overlap(estimator: Any, w: np.ndarray, X: np.ndarray, X_target: np.ndarray | None, *, s: Any = None) -> None:
+def warn_overlap(
+    estimator: Any,
+    w: np.ndarray,
+    X: np.ndarray,
+    X_target: np.ndarray | None,
+    *,
+    s: np.ndarray | None = None,
+    stacklevel: int = 3,
+) -> None:
     """`OverlapWarning` where the weights w of the source rows X rest on few rows or the target is out of reach.
 
     Two rules: n_eff below max(10, 5 % of n) (below half of n where n < 20: ten rows can be no demand on twelve), and
@@ -78,7 +86,7 @@ def warn_overlap(estimator: Any, w: np.ndarray, X: np.ndarray, X_target: np.ndar
     0.5/sqrt(rows looked at), which is one-sided 5 % for a share of exactly a tenth. Ten rows are what it takes to
     estimate one mean to a third of its standard deviation; one target row in ten is where the extrapolated part
     starts to decide an average error. Of pairs of equal Gaussian samples of 20 rows or more in 1 to 10 dimensions
-    fewer than 2 in 100 are warned about.
+    fewer than 2 in 100 are warned about. `stacklevel=3` points at the caller of the function that calls this one.
     """
     n = float(len(w) if s is None else np.sum(s))
     ess = effective_sample_size(w, s)
@@ -90,7 +98,7 @@ def warn_overlap(estimator: Any, w: np.ndarray, X: np.ndarray, X_target: np.ndar
             f"{floor:.0f} expected). Regularise the ratio more, use RuLSIF, flatten the weights, or collect source "
             "rows nearer to the target.",
             OverlapWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
     if X_target is None or min(len(X), len(X_target)) < _MIN_ROWS:
         return
@@ -101,7 +109,7 @@ def warn_overlap(estimator: Any, w: np.ndarray, X: np.ndarray, X_target: np.ndar
             f"{_MAX_SHARE_BEYOND:.0%} expected), where weights cannot help and predictions extrapolate. Drop the "
             "inputs that separate the two samples, or collect labels there.",
             OverlapWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 

@@ -17,8 +17,10 @@ from covshift.ratio._search import LeastSquaresSearch, search_least_squares
 
 __all__ = ["ULSIF", "RuLSIF"]
 
-# "auto": multiples of the median distance, and ridges.
-_MULTIPLES = (0.1, 0.15, 0.25, 0.4, 0.6, 1.0, 1.6, 2.5, 4.0)
+# "auto": multiples of the median distance, and ridges. From 0.1 instead of 0.25 the search follows noise on two
+# Gaussians in one dimension (normalised error .29 against .26, 100 seeds) and gains only where both samples are made
+# of narrow clusters (.20 against .71), whose median distance is that between clusters.
+_MULTIPLES = tuple(float(multiple) for multiple in np.geomspace(0.25, 4, 9))
 _REGS = tuple(float(reg) for reg in np.logspace(-3, 1, 9))
 
 
@@ -134,7 +136,7 @@ class ULSIF(_LeastSquaresRatio):
     Parameters
     ----------
     bandwidth : number, sequence (searched), "median" (of the distances of all rows to the centres) or "auto" (nine
-        multiples of the median, 0.1 to 4, searched)
+        multiples of the median, 1/4 to 4, searched); samples of several narrow clusters need smaller ones
     reg : number, sequence (searched) or "auto" (1e-3 to 10, nine values, searched); > 0
     n_centers : centres at most
     centers : "target", "source" or "both": the rows that centres are drawn from
@@ -142,7 +144,9 @@ class ULSIF(_LeastSquaresRatio):
     cv : None for exact leave-one-out of the kind `loo`, or an integer, a splitter or source index pairs for paired
         k-fold scores
     loo : "single" (every row on its own, all rows used, order-free) or "pairs" (row i of both samples at once)
-    standardize : z-score the inputs on the pooled rows first; bandwidths are then in those units
+    standardize : z-score the inputs on the pooled rows first; bandwidths are then in those units. In ten inputs, one
+        of them shifted by its sd, this costs little where all have one unit (normalised error .90 against .85) and
+        saves the fit where five others have three times the unit of the shifted one (.90 against 1.00)
     n_jobs : threads over bandwidths
     random_state : draws centres and folds
 
