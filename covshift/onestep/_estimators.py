@@ -23,6 +23,7 @@ from covshift._checks import (
     check_target,
     check_weights,
     no_target,
+    refuse_target_as_labels,
     unwrap_target,
 )
 from covshift._split import Fold
@@ -310,8 +311,8 @@ class OneStepRegressor(RegressorMixin, _OneStepKernel):
     >>> import numpy as np
     >>> from covshift import OneStepRegressor
     >>> rng = np.random.default_rng(0)
-    >>> X, X_new = rng.normal(1, 0.5, (150, 1)), rng.normal(2, 0.25, (150, 1))
-    >>> y = np.sinc(X[:, 0]) + rng.normal(0, 0.1, 150)
+    >>> X, X_new = rng.normal(0, 1, (200, 1)), rng.normal(1, 0.5, (200, 1))
+    >>> y = np.sinc(X[:, 0]) + rng.normal(0, 0.1, 200)
     >>> model = OneStepRegressor(random_state=0).fit(X, y, X_target=X_new)
     >>> bool(np.mean((model.predict(X_new) - np.sinc(X_new[:, 0])) ** 2) < 0.01)
     True
@@ -374,7 +375,7 @@ class OneStepRegressor(RegressorMixin, _OneStepKernel):
         Without `X_target` the model is the plain regularised learner, and a `NoTargetWarning` says so.
         `sample_weight` are frequencies of the source rows.
         """
-        _refuse_target_as_labels(y)
+        refuse_target_as_labels(y)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2)
         return self._fit(X, y, X_target, sample_weight, intercept=self.standardize)
 
@@ -477,7 +478,7 @@ class OneStepClassifier(ClassifierMixin, _OneStepKernel):
 
     def fit(self, X: Any, y: Any, *, X_target: Any = None, sample_weight: Any = None) -> Self:
         """Fit to labelled source rows (X, y) and unlabelled target rows; see `OneStepRegressor.fit`."""
-        _refuse_target_as_labels(y)
+        refuse_target_as_labels(y)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -527,11 +528,3 @@ class OneStepClassifier(ClassifierMixin, _OneStepKernel):
         if len(self.classes_) == 2 and self.loss != "cross_entropy":
             return np.where(y == 1, 1.0, -1.0)[:, None], 0.0, 1.0
         return np.where(y[:, None] == np.arange(len(self.classes_)), 1.0, -1.0), 0.0, 1.0
-
-
-def _refuse_target_as_labels(y: Any) -> None:
-    if y is not None and np.ndim(y) == 2 and np.shape(y)[1] > 1:
-        raise ValueError(
-            f"y has shape {np.shape(y)}, one label a row was expected. Target rows go in by name, "
-            "fit(X, y, X_target=...); several outputs need one model each."
-        )
