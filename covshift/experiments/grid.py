@@ -91,7 +91,7 @@ def load_experiment(
     return Experiment(
         name=name,
         methods=choose("method", methods, known_methods, found("methods")),
-        problems=choose("data set", problems, known_problems, found("problems")),
+        problems=choose("data set", problems, known_problems, _single_problems()),
         trials=int(grid["trials"]) if trials is None else trials,
     )
 
@@ -106,15 +106,20 @@ def choose(what: str, names: Iterable[str] | None, known: Sequence[Spec], files:
     wanted = list(dict.fromkeys(names))
     for name in wanted:
         if name not in options:
-            near = difflib.get_close_matches(name, options, n=1, cutoff=0.4)
+            near = [option for option in options if option.startswith(name)]
+            near = near or difflib.get_close_matches(name, options, n=1, cutoff=0.4)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"unknown {what} {name!r}{hint} There are: {', '.join(map(repr, options))}")
+            raise ValueError(f"unknown {what} {name!r}{hint} (there are {', '.join(map(repr, options))})")
     return tuple(spec for spec in candidates if spec.name in wanted)
 
 
 def _spec(name: str, value: Mapping[str, Any] | None) -> Spec:
     options = {key: _number_grid(v) for key, v in (value or {}).items()}
     return Spec(name, options.pop("file", name), options)
+
+
+def _single_problems() -> list[str]:
+    return [file for file in found("problems") if not hasattr(_module("problems", file), "members")]
 
 
 def _members(spec: Spec) -> list[Spec]:

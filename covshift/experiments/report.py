@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from covshift.experiments.reports.benchmark import benchmark_tables
-from covshift.experiments.reports.panel import panel_tables
 from covshift.experiments.reports.plain import plain_tables
-from covshift.experiments.reports.toy import toy_tables
 from covshift.experiments.rows import Row, atomic_write, read_rows, read_settings
 from covshift.experiments.tables import Table
 
-__all__ = ["folders_with_rows", "report_tables", "write_report"]
+__all__ = ["folders_with_rows", "report_figures", "report_tables", "write_report"]
 
-Maker = Callable[[Sequence[Row], Mapping[str, Any]], list[Table]]
-MAKERS: dict[str, Maker] = {"toy": toy_tables, "benchmark": benchmark_tables, "panel": panel_tables}
+# Where each experiment's tables and figures are made: (module, tables, figures); imported only when asked for.
+MAKERS = {
+    "toy": ("covshift.experiments.reports.toy", "toy_tables", "toy_figures"),
+    "benchmark": ("covshift.experiments.reports.benchmark", "benchmark_tables", "benchmark_figures"),
+    "panel": ("covshift.experiments.reports.panel", "panel_tables", "panel_figures"),
+    "theory": ("covshift.experiments.theory", "theory_tables", "theory_figures"),
+    "images": ("covshift.experiments.images", "images_tables", "images_figures"),
+}
 
 
 def folders_with_rows(folder: Path) -> list[Path]:
@@ -34,10 +38,28 @@ def folders_with_rows(folder: Path) -> list[Path]:
 
 def report_tables(folder: Path) -> list[Table]:
     """The tables of one folder of rows, from its complete trials."""
-    about, rows = read_settings(folder), read_rows(folder)
+    about, rows = read_settings(folder), _rows(folder)
+    make: Callable[..., list[Table]] | None = _maker(about, 1)
+    return plain_tables(rows, about) if make is None else make(rows, about)
+
+
+def report_figures(folder: Path) -> list[Path]:
+    """The figures of one folder of rows, beside them; the files."""
+    about, rows = read_settings(folder), _rows(folder)
+    make: Callable[..., list[Path]] | None = _maker(about, 2)
+    return [] if make is None else make(rows, folder)
+
+
+def _rows(folder: Path) -> list[Row]:
+    rows = read_rows(folder)
     if not rows:
         raise ValueError(f"{folder / 'rows.csv'} has no complete trial yet: continue it with --resume")
-    return MAKERS.get(about["settings"].get("experiment", ""), plain_tables)(rows, about)
+    return rows
+
+
+def _maker(about: Mapping[str, Any], which: int) -> Callable[..., Any] | None:
+    names = MAKERS.get(about["settings"].get("experiment", ""))
+    return None if names is None else getattr(importlib.import_module(names[0]), names[which])
 
 
 def write_report(folder: Path, tables: Sequence[Table]) -> Path:

@@ -33,7 +33,7 @@ _SENTENCES = {
     errno.EPERM: _NOT_ALLOWED,
     errno.ENOTDIR: _NOT_A_FOLDER,
     errno.EEXIST: _NOT_A_FOLDER,
-    errno.ENOENT: "there is no such file; run `covshift reproduce` first or check the path",
+    errno.ENOENT: "there is no such file or folder; check the path",
 }
 
 

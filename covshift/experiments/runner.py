@@ -92,9 +92,10 @@ def _in_processes(todo: Sequence[tuple[Spec, int]], methods: Sequence[Spec], job
     if not todo:
         return
     with _pool(min(jobs, len(todo))) as pool:
-        trials: dict[Future[list[Row]], str] = {
-            pool.submit(_one_thread, problem, seed, methods): f"{problem.name}, seed {seed}" for problem, seed in todo
-        }
+        trials: dict[Future[list[Row]], str] = {}
+        with _interrupts_ignored():
+            for problem, seed in todo:
+                trials[pool.submit(_one_thread, problem, seed, methods)] = f"{problem.name}, seed {seed}"
         for future in as_completed(trials):
             problem_of_trial = future.exception()
             if isinstance(problem_of_trial, BrokenProcessPool):
@@ -122,6 +123,19 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown()
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Processes started in this block are born deaf to Ctrl-C, which is the parent's to answer."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _start_worker() -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 __all__ = ["Cell", "Table", "put_tables_into"]
 
@@ -48,6 +49,15 @@ class Table:
             body.append(shown)
         rule = "-" * min(len(line(list(self.header))), 200)
         return "\n".join([self.title, rule, line(list(self.header)), rule, *body, rule, *self.notes])
+
+    def as_dict(self) -> dict[str, Any]:
+        """For machines: every cell is its text, bold cells are listed by (row, column)."""
+        bold = [
+            (i, j) for i, row in enumerate(self.rows) for j, c in enumerate(row) if isinstance(c, Cell) and c.bold
+        ]
+        texts = [[c.text if isinstance(c, Cell) else c for c in row] for row in self.rows]
+        title = {"name": self.name, "title": self.title, "header": list(self.header)}
+        return {**title, "rows": texts, "bold": bold, "notes": list(self.notes)}
 
     def markdown(self) -> str:
         """A pipe table with its title in bold and its notes below."""

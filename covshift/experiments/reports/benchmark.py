@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from covshift.experiments.figures import draw_dots
 from covshift.experiments.grid import HERE, load_yaml
-from covshift.experiments.reports.values import Values, by_problem, failed_note, mean_sd, seconds_of, values_of
+from covshift.experiments.reports.values import (
+    Values,
+    by_problem,
+    failed_note,
+    mean_and_error,
+    mean_sd,
+    seconds_of,
+    values_of,
+)
 from covshift.experiments.rows import Row
 from covshift.experiments.stats import LEVEL, best_and_ties, paired_p
 from covshift.experiments.tables import Cell, Table
 
-__all__ = ["benchmark_tables", "scale_of"]
+__all__ = ["benchmark_figures", "benchmark_tables", "scale_of"]
 
 REFERENCES = ("ERM", "ERM (median)")
+SHOWN = ("ERM (median)", "EIWERM (median)", "RIWERM (median)", "one-step (median)", "default")
 
 
 def benchmark_tables(rows: Sequence[Row], about: Mapping[str, Any]) -> list[Table]:
@@ -43,6 +54,24 @@ def benchmark_tables(rows: Sequence[Row], about: Mapping[str, Any]) -> list[Tabl
         tables.append(_score_card(values))
     tables.append(_times({name: seconds_of(grouped[name], methods) for name in problems}, methods))
     return tables
+
+
+def benchmark_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Errors over the mean of ERM with the median heuristic, data set by data set."""
+    methods = list(dict.fromkeys(row.method for row in rows))
+    grouped = by_problem(rows)
+    reference = next((m for m in reversed(REFERENCES) if m in methods), methods[0])
+    series = {}
+    for method in [m for m in SHOWN if m in methods] or methods:
+        means, errors = [], []
+        for group in grouped.values():
+            values = values_of(group, methods)
+            (mean,), (error,) = mean_and_error([values[method]], 1.0 / float(np.nanmean(values[reference])))
+            means.append(mean)
+            errors.append(error)
+        series[method] = means, errors
+    label = f"mean error over that of {reference}, with standard error"
+    return [draw_dots(folder / "errors.png", list(grouped), series, label, line=1.0)]
 
 
 def scale_of(values: Values, metric: str) -> float:

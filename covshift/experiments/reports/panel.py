@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from covshift.experiments.figures import draw_dots
 from covshift.experiments.reports.values import Values, by_problem, failed_note, values_of
 from covshift.experiments.rows import Row
 from covshift.experiments.stats import LEVEL, paired_p, record
 from covshift.experiments.tables import Cell, Table
 
-__all__ = ["KINDS", "panel_tables"]
+__all__ = ["KINDS", "panel_figures", "panel_tables"]
 
 KINDS = ("none", "mild selection", "strong selection", "natural", "far")
 OVERLAP = ("mild selection", "strong selection", "natural")
@@ -33,6 +35,24 @@ def panel_tables(rows: Sequence[Row], about: Mapping[str, Any]) -> list[Table]:
         if chosen:
             tables.append(_by_kind(part, chosen, values, shift, methods, reference))
     return [*tables, _by_task(tasks, values, shift, half, methods, reference)]
+
+
+def panel_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Ratios of mean losses task by task, tasks sorted by kind of shift."""
+    methods = list(dict.fromkeys(row.method for row in rows))
+    grouped = by_problem(rows)
+    reference = next((name for name in REFERENCES if name in methods), methods[0])
+    shown = [m for m in methods if m != reference and not m.startswith("control:")]
+    tasks = sorted(grouped, key=lambda name: (KINDS.index(str(grouped[name][0].extra["shift"])), name))
+    values = {name: values_of(grouped[name], methods) for name in tasks}
+    series = {
+        m: ([float(np.nanmean(v[m]) / np.nanmean(v[reference])) for v in values.values()], [0.0] * len(tasks))
+        for m in shown
+    }
+    labels = [f"{name} ({grouped[name][0].extra['shift']})" for name in tasks]
+    return [
+        draw_dots(folder / "ratios.png", labels, series, f"mean loss over that of {reference}", log=True, line=1.0)
+    ]
 
 
 def _by_kind(

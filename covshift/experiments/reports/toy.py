@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from covshift.experiments.figures import draw_dots
 from covshift.experiments.grid import HERE, load_yaml
-from covshift.experiments.reports.values import Values, failed_note, mean_sd, seconds_of, values_of
+from covshift.experiments.reports.values import (
+    Values,
+    failed_note,
+    mean_and_error,
+    mean_sd,
+    seconds_of,
+    standard_error,
+    values_of,
+)
 from covshift.experiments.rows import Row
 from covshift.experiments.stats import LEVEL, best_and_ties, paired_p
 from covshift.experiments.tables import Cell, Table
 
-__all__ = ["block_of", "toy_tables"]
+__all__ = ["block_of", "toy_figures", "toy_tables"]
 
 
 def toy_tables(rows: Sequence[Row], about: Mapping[str, Any]) -> list[Table]:
@@ -22,9 +32,21 @@ def toy_tables(rows: Sequence[Row], about: Mapping[str, Any]) -> list[Table]:
     paper = load_yaml(HERE / "grids" / "paper.yaml")["toy"]
     trials = len(next(iter(values.values())))
     tables = [_main(values, seconds, paper, trials)]
-    if "default" in values:
+    if "default" in values and len(values) > 1:
         tables.append(_against_default(values))
     return tables
+
+
+def toy_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Mean errors beside the paper's."""
+    paper = load_yaml(HERE / "grids" / "paper.yaml")["toy"]
+    methods = list(dict.fromkeys(row.method for row in rows))
+    shown = [m for m in [*paper, *sorted(set(methods) - set(paper))] if m in methods]
+    values = values_of(rows, shown)
+    ours = mean_and_error(values[m] for m in shown)
+    theirs = [paper.get(m, (np.nan,))[0] for m in shown], [paper.get(m, (0, np.nan))[1] / 10 for m in shown]
+    series = {"here (mean, s.e.)": ours, "the paper (mean, s.e.)": theirs}
+    return [draw_dots(folder / "errors.png", shown, series, "mean squared error on the target", log=True, line=0.01)]
 
 
 def block_of(method: str) -> tuple[str, bool] | None:
@@ -52,13 +74,11 @@ def _main(values: Values, seconds: Values, paper: Mapping[str, list[float]], tri
     lines: list[list[Cell | str]] = []
     for method, v in values.items():
         theirs = paper.get(method)
-        finite = v[np.isfinite(v)]
-        error = finite.std(ddof=1) / np.sqrt(len(finite)) if len(finite) > 1 else np.nan
         lines.append(
             [
                 method,
                 Cell(mean_sd(v, 4), method in best),
-                f"{error:.4f}",
+                f"{standard_error(v):.4f}",
                 "yes" if method in best_in_block else "",
                 f"{np.mean(seconds[method]):.3g}",
                 f"{theirs[0]:.4f} ({theirs[1]:.4f})" if theirs else "",

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from covshift.experiments.rows import Row
 
-__all__ = ["by_problem", "failed_note", "mean_sd", "seconds_of", "values_of"]
+__all__ = [
+    "by_problem",
+    "failed_note",
+    "mean_and_error",
+    "mean_sd",
+    "seconds_of",
+    "standard_error",
+    "values_of",
+]
 
 Values = dict[str, np.ndarray]
 
@@ -44,6 +52,18 @@ def mean_sd(values: np.ndarray, digits: int, factor: float = 1.0) -> str:
         return "-"
     sd = v.std(ddof=1) if len(v) > 1 else 0.0
     return f"{v.mean():.{digits}f} ({sd:.{digits}f})"
+
+
+def standard_error(values: np.ndarray) -> float:
+    """SD over root n of the finite values; NaN for fewer than two."""
+    v = values[np.isfinite(values)]
+    return float(v.std(ddof=1) / np.sqrt(len(v))) if len(v) > 1 else np.nan
+
+
+def mean_and_error(values: Iterable[np.ndarray], scale: float = 1.0) -> tuple[list[float], list[float]]:
+    """Means and standard errors of several samples, times `scale`."""
+    every = list(values)
+    return [float(np.nanmean(v)) * scale for v in every], [standard_error(v) * scale for v in every]
 
 
 def failed_note(values: Mapping[str, np.ndarray]) -> list[str]:
