@@ -87,10 +87,10 @@ def check_target(estimator: Any, X_target: Any, **check_params: Any) -> np.ndarr
     name = type(estimator).__name__
     try:
         return validate_data(estimator, X_target, reset=False, **check_params)
-    except ValueError as problem:
+    except (TypeError, ValueError) as problem:
         text = str(problem).replace("Input X ", "X_target ").replace("X has", "X_target has")
         text = text if "X_target" in text else f"X_target: {text}"
-        raise ValueError(
+        raise type(problem)(
             f"{text}\n(X_target of {name}: the target needs the source's columns, order and kinds)"
         ) from problem
 

@@ -12,8 +12,8 @@ def draw_centers(
 
     Distinct rows are sorted by content before the draw, so neither the order nor the repetition of rows matters
     (a row of frequency three is one candidate, like three equal rows). With `where="both"` the target gives the
-    larger half; a side with too few distinct rows is made up for by the other. Without a target all come from the
-    source.
+    larger half and the source the rest, from rows that were not drawn yet; a side with too few distinct rows is made
+    up for by the other. Without a target all come from the source.
 
     Returns at most `n_centers` rows: fewer where there are not that many distinct ones.
     """
@@ -25,10 +25,20 @@ def draw_centers(
         return _draw(source, n_centers, rng)
     if where == "target":
         return _draw(target, n_centers, rng)
-    n_from_target = min(len(target), max(n_centers - n_centers // 2, n_centers - len(source)))
-    from_target = _draw(target, n_from_target, rng)
-    from_source = _draw(source, n_centers - n_from_target, rng)
-    return np.unique(np.vstack([from_target, from_source]), axis=0)
+    larger_half = n_centers - n_centers // 2
+    from_target = _draw(target, larger_half, rng)
+    from_source = _draw(_without(source, from_target), n_centers - len(from_target), rng)
+    drawn = np.vstack([from_target, from_source])
+    if len(drawn) < n_centers:
+        drawn = np.vstack([drawn, _draw(_without(target, drawn), n_centers - len(drawn), rng)])
+    return np.unique(drawn, axis=0)
+
+
+def _without(rows: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """Distinct `rows` that are not among the few rows `drawn`."""
+    alike = np.flatnonzero(np.isin(rows[:, 0], drawn[:, 0]))
+    same = (rows[alike, None, :] == drawn[None, :, :]).all(axis=2).any(axis=1)
+    return np.delete(rows, alike[same], axis=0)
 
 
 def _draw(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:

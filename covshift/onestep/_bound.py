@@ -65,12 +65,12 @@ def estimate_risk_bound(
     constant_low = float(2.0 * gt.mean() - gg.mean())
     C = max(reference.C, constant_low)
 
-    def value(lg: float, gg: float, gt: float) -> float:
-        J = lg**2 + max(float(objective(0.0, gg, gt, m=m, C=C)), 0.0)
-        return float(min(m, np.sqrt(2.0 * J)))
+    def value(lg: np.ndarray, gg: np.ndarray, gt: np.ndarray) -> np.ndarray:
+        second = np.maximum(objective(0.0, gg, gt, m=m, C=C), 0.0)
+        return np.minimum(m, np.sqrt(2.0 * (objective(lg, 0.0, 0.0, m=m) + second)))
 
-    whole = value(lg.mean(), gg.mean(), gt.mean())
-    parts = [value(*term) for term in terms]
+    whole = float(value(lg.mean(), gg.mean(), gt.mean()))
+    parts = value(lg, gg, gt)
     se = float(np.std(parts, ddof=1) / np.sqrt(len(parts))) if len(parts) > 1 else float("nan")
     return RiskBound(whole, se, C, constant_low, whole >= m)
 

@@ -66,7 +66,7 @@ class Entry:
     kept: np.ndarray | None  # which of the caller's source rows have positive frequency; None: all
     n_rows: int
     has_target: bool
-    labels: np.ndarray  # (n,) what a stratified split looks at
+    labels: np.ndarray  # (n_rows,) what a stratified split looks at
 
     def folds(self, cv: Any, stratify: bool, random_state: int) -> list[Fold]:
         """Paired folds; an integer `cv` puts equal labelled rows into one fold, so frequencies equal copies there.
@@ -77,8 +77,13 @@ class Entry:
         sample = self.sample
         n_target = len(sample.X_target) if self.has_target else 0
         if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
-            rows = np.column_stack([sample.X, self.labels])
-            distinct, which = np.unique(rows, axis=0, return_inverse=True)
+            labels = self.labels if self.kept is None else self.labels[self.kept]
+            distinct, which = np.unique(np.column_stack([sample.X, labels]), axis=0, return_inverse=True)
+            if len(distinct) < 2:
+                raise ValueError(
+                    f"X: all {len(which)} source rows and their labels are equal, and cv={cv} needs at least 2 "
+                    "distinct ones to tell hyperparameters apart: give rows that differ, or index pairs as cv"
+                )
             pairs = paired_folds(
                 cv, distinct, distinct[:, -1], n_target, stratify=stratify, random_state=random_state
             )
@@ -93,10 +98,8 @@ class Entry:
                 for fold in pairs
             ]
         else:
-            X, y = np.zeros((self.n_rows, 1)), np.zeros(self.n_rows)
-            if self.kept is None:
-                X, y = sample.X, self.labels
-            folds = paired_folds(cv, X, y, n_target, random_state=random_state)
+            X = sample.X if self.kept is None else np.zeros((self.n_rows, 1))
+            folds = paired_folds(cv, X, self.labels, n_target, random_state=random_state)
             if self.kept is not None:
                 folds = [_renumber(fold, self.kept, self.n_rows) for fold in folds]
         if not self.has_target:
@@ -130,7 +133,7 @@ def make_entry(
     n_rows, kept = len(X), None
     if s is not None and not s.all():
         kept = np.flatnonzero(s)
-        X, Y, labels, s = X[kept], Y[kept], labels[kept], s[kept]
+        X, Y, s = X[kept], Y[kept], s[kept]
     units = Units.pooled(X, X_target, s) if standardize else Units.identity(X.shape[1])
     rows = units.apply(X)
     if X_target is None:

@@ -178,7 +178,7 @@ class _OneStepKernel(BaseEstimator, ABC):
         by_ulsif = [isinstance(v, str) and v == "ulsif" for v in (self.bandwidth_g, self.reg_g)]
         if any(by_ulsif) and folds is not None:
             sample = entry.sample
-            finite = [reg for reg in regs_g if np.isfinite(reg)]
+            finite = [reg for reg in regs_g if np.isfinite(reg)] or list(REGS_G)
             found = search_least_squares(
                 sample.X, sample.X_target, sample.s, sample.basis, bandwidths_g, finite, folds
             )
@@ -481,20 +481,19 @@ class OneStepClassifier(ClassifierMixin, _OneStepKernel):
         refuse_target_as_labels(y)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
         check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
         s = check_weights(sample_weight, X)
-        present = np.unique(codes if s is None else codes[s > 0])
-        if len(present) < 2:
+        self.classes_ = np.unique(y if s is None else y[s > 0])  # a row of weight zero does not exist, nor its class
+        if len(self.classes_) < 2:
             raise ValueError(
-                f"y has one class only ({self.classes_[present[0]]!r}) among rows with weight: a classifier needs at "
-                "least 2 classes"
+                f"y has one class only ({self.classes_[0]!r}) among rows with weight: a classifier needs at least 2 "
+                "classes"
             )
         if len(self.classes_) > 2 and self.loss in ("hinge", "logistic"):
             raise ValueError(
                 f"loss={self.loss!r} takes two classes, y has {len(self.classes_)}: use loss='cross_entropy' "
                 "(softmax) or loss='squared' (one against the rest)"
             )
-        return self._fit(X, codes, X_target, s, intercept=False)
+        return self._fit(X, np.searchsorted(self.classes_, y), X_target, s, intercept=False)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: (n,), positive for `classes_[1]`, for two classes; (n, K) for more."""

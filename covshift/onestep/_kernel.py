@@ -96,11 +96,12 @@ def fit_kernel(
             raise _nothing_left(grid, bool(result.fits.all_zero.all()), plan.loss.name)
         index, q = averaging_weights(result.scores, result.n_eff, scoring.criterion, selection)
     final = refit(prepared, grid, index, plan)
-    sound = np.isfinite(final.coef).all(axis=(0, 1))
+    sound = np.isfinite(final.coef).all(axis=(0, 1)) & ~final.all_zero
     if not sound.any():
         raise _nothing_left(grid, bool(final.all_zero.all()), plan.loss.name)
     if not sound.all():  # a candidate that survived the folds may still fail on all rows
-        final, index, q = final.take(sound), index[sound], q[sound] / q[sound].sum()
+        index, q = index[sound], q[sound] / q[sound].sum()
+        final = refit(prepared, grid, index, plan)
     bound = RiskBound(plan.m, float("nan"), float("nan"), float("nan"), True)
     if result is not None and folds is not None:
         bound = estimate_risk_bound(

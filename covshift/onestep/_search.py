@@ -95,9 +95,11 @@ def fit_candidates(f: FRows, g: GRows, systems: list[GSystem], candidates: Candi
     c, n = len(candidates), len(f.Phi)
     out = Solution.empty(f.Phi.shape[1], f.Y.shape[1], g.Psi[0].shape[1], c)
     step = max(1, _BATCH_FLOATS // n)
-    for start in range(0, c, step):
-        columns = slice(start, min(start + step, c))
-        out.store(columns, alternate(f, g, systems, candidates[columns], plan))
+    # Candidates out of range end as inf or NaN and lose; the state is set here because threads start with their own.
+    with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
+        for start in range(0, c, step):
+            columns = slice(start, min(start + step, c))
+            out.store(columns, alternate(f, g, systems, candidates[columns], plan))
     return out
 
 
@@ -148,7 +150,7 @@ def search(
             score_parts.append(J.mean(axis=1))
         else:
             score_parts.append(corrected_score(f, sample, folds, solutions, reference, scoring.variance_weight))
-    total = np.concatenate(score_parts)
+    total = np.where(fits.all_zero, np.inf, np.concatenate(score_parts))
     fold_scores = np.concatenate(fold_parts) if fold_parts else None
     return SearchResult(np.where(np.isfinite(total), total, np.inf), fold_scores, reference.n_eff, fits, reference)
 
@@ -186,19 +188,6 @@ class Refit:
     all_zero: np.ndarray
     J: np.ndarray  # rounds of the first
     J_unclipped: np.ndarray
-
-    def take(self, kept: np.ndarray) -> Refit:
-        """These candidates only."""
-        return Refit(
-            self.index[kept],
-            self.coef[..., kept],
-            self.intercept[:, kept],
-            self.beta[:, kept],
-            self.n_iter[kept],
-            self.all_zero[kept],
-            self.J,
-            self.J_unclipped,
-        )
 
 
 def refit(prepared: Prepared, grid: Grid, index: np.ndarray, plan: Plan) -> Refit:
