@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from covshift.experiments.figures import new_figure, save_figure
 from covshift.experiments.rows import Row
 from covshift.experiments.theory import _map, _rates, _violations
 from covshift.experiments.theory._report import cells, log_ratios, rate_columns, slope
@@ -20,19 +21,14 @@ JOINT, TWO_STEP, GREY = "#c1440e", "#1f6f8b", "0.55"
 
 def theory_figures(rows: Sequence[Row], folder: Path | str) -> list[Path]:
     """`violations.png`, `rates.png`, `remark.png` and `map.png` in the folder; the files."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     makers = {"violations": _violations_figure, "rates": _rates_figure, "remark": _remark_figure, "map": _map_figure}
     kinds = {row.problem.split("/")[0] for row in rows}
     files = []
     for name, make in makers.items():
         if name in kinds:
-            figure = Figure(layout="constrained")
-            FigureCanvasAgg(figure)
+            figure = new_figure(9, 4)
             make(figure, rows)
-            files.append(Path(folder) / f"{name}.png")
-            figure.savefig(files[-1], dpi=110)
+            files.append(save_figure(figure, Path(folder) / f"{name}.png"))
     return files
 
 
