@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from covshift.losses import Loss
-from covshift.onestep._f_convex import hinge_step, newton_step
+from covshift.onestep._f_convex import newton_step
 from covshift.onestep._f_step import FRows, irls_step, ridge_step
 from covshift.onestep._g_step import GRows, GSystem, step_all
+from covshift.onestep._hinge import hinge_step
 
 
 @dataclass(frozen=True)

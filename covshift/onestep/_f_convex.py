@@ -1,4 +1,4 @@
-"""The f-step for losses without a closed form: hinge by a weighted SVM, logistic and softmax by Newton's method."""
+"""The f-step for the logistic and the softmax loss: Newton's method with a certified gradient."""
 
 from __future__ import annotations
 
@@ -6,42 +6,13 @@ import warnings
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from sklearn.svm import LinearSVC
 
 from covshift.exceptions import ConvergenceWarning
 from covshift.losses import Loss
 from covshift.onestep._f_step import FRows
 
-HINGE_TOLERANCE = 1e-10
 NEWTON_ROUNDS = 100
 GRADIENT_TOLERANCE = 1e-9
-
-
-def hinge_step(rows: FRows, W: np.ndarray, reg_f: np.ndarray) -> np.ndarray:
-    """argmin_alpha mean w max(1 - y f, 0) + reg_f |alpha|^2, the weighted SVM; shape (q, 1, c).
-
-    liblinear's dual with C = 1/(2 n reg_f): n counts all rows, weights as they are, rows without weight left out.
-    Its default tolerance is far too loose for this, hence 1e-10. Weight on one class only gives a column of NaN.
-    """
-    y = rows.Y[:, 0]
-    weights = W if rows.s is None else W * rows.s[:, None]
-    alpha = np.full((rows.Phi.shape[1], 1, W.shape[1]), np.nan)
-    for c in range(W.shape[1]):
-        kept = weights[:, c] > 0
-        if len(np.unique(y[kept])) < 2:
-            continue
-        svm = LinearSVC(
-            loss="hinge",
-            dual=True,
-            fit_intercept=False,
-            C=1.0 / (2.0 * rows.n * reg_f[c]),
-            tol=HINGE_TOLERANCE,
-            max_iter=200_000,
-            random_state=0,
-        )
-        svm.fit(rows.Phi[kept], y[kept], sample_weight=weights[kept, c])
-        alpha[:, 0, c] = svm.coef_[0]
-    return alpha
 
 
 def newton_step(rows: FRows, W: np.ndarray, reg_f: np.ndarray, loss: Loss, alpha: np.ndarray) -> np.ndarray:
