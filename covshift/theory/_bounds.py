@@ -13,6 +13,7 @@ from covshift._checks import check_count, check_number
 __all__ = ["Bound", "generalization_bound", "uniform_bound"]
 
 _MAX = float(np.finfo(np.float64).max)
+_LARGEST = 1e30  # of M, L, G, m: their eighth powers stay finite
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,10 @@ class _Constants:
 
     def __post_init__(self) -> None:
         for name in ("M", "L", "m"):
-            check_number(name, getattr(self, name), 0.0, _MAX, open_low=True)
+            check_number(name, getattr(self, name), 0.0, _LARGEST, open_low=True)
         for name in ("R_f", "R_g_source", "R_g_target"):
             check_number(name, getattr(self, name), 0.0, _MAX)
-        check_number("G", self.G, 0.0, _MAX)
+        check_number("G", self.G, 0.0, _LARGEST)
         for name in ("n_source", "n_target"):
             check_count(name, getattr(self, name))
         check_number("delta", self.delta, 0.0, 1.0, open_low=True)

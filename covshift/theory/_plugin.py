@@ -129,6 +129,11 @@ def plugin_bound(
     """
     check_number("J_hat", J_hat, -_MAX, _MAX)
     check_number("C", C, 0.0, _MAX)
+    if radius_f == math.inf:
+        raise ValueError(
+            "radius_f=inf: this f lies in no ball, so its loss has no bound and the theorem says nothing; use a "
+            "linear-in-parameter model (OneStepRegressor, OneStepClassifier)"
+        )
     check_number("radius_f", radius_f, 0.0, _MAX)
     check_number("radius_g", radius_g, 0.0, _MAX)
     source_model, target_model = _complexity_models(shrink)

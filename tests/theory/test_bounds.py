@@ -130,6 +130,7 @@ def test_polarisation_step_of_the_proof():
         ({"R_f": -0.1}, r"R_f=-0\.1: expected a number in \[0"),
         ({"R_g_source": float("inf")}, r"R_g_source=inf: expected"),
         ({"M": float("inf")}, r"M=inf: expected"),
+        ({"G": 1e40}, r"G=1e\+40: expected a number in \[0, 1e\+30\]"),
         ({"n_source": 0}, r"n_source=0: expected an integer >= 1"),
         ({"n_target": -5}, r"n_target=-5: expected an integer >= 1"),
     ],
