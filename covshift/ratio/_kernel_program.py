@@ -86,7 +86,7 @@ def gaussian_kernel(Z: np.ndarray, bandwidth: float, tol: float) -> Kernel:
 
 @dataclass(frozen=True)
 class MatchingProgram:
-    """min over w of 1/2 sum_ij p_i p_j w_i w_j K_ij - sum_i p_i w_i kappa_i,
+    """min over w of 1/2 sum_ij p_i p_j w_i w_j K_ij - sum_i p_i w_i kappa_i + reg/2 sum_i p_i (w_i - 1)^2,
 
     0 <= w_i <= upper,  |sum_i p_i w_i - 1| <= slack.
     """
@@ -95,6 +95,11 @@ class MatchingProgram:
     kappa: np.ndarray  # (n,) mean of k(x_i, .) over the target
     upper: float
     slack: float
+    reg: float
+
+    def gradient(self, Kpw: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """Of the objective with respect to w_i, over p_i."""
+        return Kpw - self.kappa + self.reg * (w - 1.0)
 
 
 def certified_gap(program: MatchingProgram, gradient: np.ndarray, w: np.ndarray) -> float:
@@ -130,11 +135,11 @@ class _Newton:
         m = p @ w
         c = np.concatenate([w, program.upper - w, [m - 1.0 + program.slack, 1.0 + program.slack - m]])
         ratio = z / c
-        solve = kernel.newton_solver(p, ratio[:n] + ratio[n : 2 * n], ratio[2 * n] + ratio[2 * n + 1])
+        solve = kernel.newton_solver(p, ratio[:n] + ratio[n : 2 * n] + program.reg, ratio[2 * n] + ratio[2 * n + 1])
         return cls(c, z, gradient, p, solve)
 
     def direction(self, complementarity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(dc, dz) with c dz + z dc = complementarity and gradient + K p dw = pull of the multipliers z + dz."""
+        """(dc, dz) with c dz + z dc = complementarity and gradient + (K p + reg) dw = pull of z + dz."""
         n = len(self.p)
         z = self.z + complementarity / self.c
         pull = z[:n] - z[n : 2 * n] + (z[2 * n] - z[2 * n + 1])
@@ -155,7 +160,7 @@ def match_means(program: MatchingProgram, kernel: Kernel, tol: float) -> np.ndar
     z = np.concatenate([np.full(n, 0.1), np.full(n, 0.1 / program.upper), [0.1, 0.1]])
     gap = np.inf
     for _ in range(_MAX_ITER):
-        gradient = kernel.product(p * w) - program.kappa
+        gradient = program.gradient(kernel.product(p * w), w)
         gap = certified_gap(program, gradient, w)
         if gap <= tol:
             return w
