@@ -42,8 +42,9 @@ def reproduce(options: argparse.Namespace) -> Answer:
         if getattr(options, option) is not None:
             raise ValueError(f"--{option} is not an option of `covshift reproduce {name}`; leave it out")
     mode = "resume" if options.resume else "overwrite" if options.overwrite else "new"
-    scaled = name == "images" and options.scale not in (None, 1.0)
-    folder = Path(options.out) / (f"images-scale-{options.scale:g}" if scaled else name)
+    # A share of the images gives other figures than the paper's: such rows never lie beside the full ones.
+    out = Path(options.out) / (f"scale-{options.scale:g}" if options.scale not in (None, 1.0) else "")
+    folder = out / name
     if name in KERNEL_EXPERIMENTS:
         _run_kernel(options, folder, mode)
     elif name == "theory":
@@ -52,7 +53,7 @@ def reproduce(options: argparse.Namespace) -> Answer:
 
         run_theory(folder, trials=options.trials or TRIALS, jobs=options.jobs or usable_cores(), mode=mode)
     else:
-        _run_images(options, folder, mode)
+        _run_images(options, out, mode)
     return _show(options, [folder])
 
 
@@ -72,7 +73,7 @@ def _run_kernel(options: argparse.Namespace, folder: Path, mode: str) -> None:
             _say(options)(f"no figures: {missing}")
 
 
-def _run_images(options: argparse.Namespace, folder: Path, mode: str) -> None:
+def _run_images(options: argparse.Namespace, out: Path, mode: str) -> None:
     try:
         from covshift.experiments.images import run_images
     except ImportError as error:
@@ -80,7 +81,9 @@ def _run_images(options: argparse.Namespace, folder: Path, mode: str) -> None:
             raise
         raise MissingExtraError("images need torch, which is not installed: pip install 'covshift[nn]'") from error
     given = {key: getattr(options, key) for key in ("trials", "methods", "datasets", "device", "scale")}
-    run_images(folder, mode=mode, **{key: value for key, value in given.items() if value is not None})
+    run_images(
+        out=out, mode=mode, say=_say(options), **{key: value for key, value in given.items() if value is not None}
+    )
 
 
 def report(options: argparse.Namespace) -> Answer:

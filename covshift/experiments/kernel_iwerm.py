@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covshift._checks import as_generator
+from covshift._checks import as_generator, check_choice
 from covshift._split import Fold
 from covshift.basis import GaussianBasis, median_bandwidth
 from covshift.exceptions import AllWeightsZeroError
@@ -29,6 +29,14 @@ from covshift.ratio._search import search_least_squares
 
 __all__ = ["Problem", "TwoStep", "fit_two_step", "make_problem", "ratio_at_source", "search_ratio"]
 
+CHOICES = {
+    "weighting": ("none", "flattened", "relative", "given"),
+    "loss": ("squared", "tukey", "welsch"),
+    "centers": ("target", "source", "both"),
+    "median_of": ("pooled", "source", "target"),
+    "criterion": ("iwcv", "corrected"),
+    "selection": ("best", "average"),
+}
 VARIANCE_WEIGHT = {"regression": 0.5, "classification": 0.25}
 
 
@@ -60,6 +68,10 @@ class TwoStep:
     criterion: str = "iwcv"
     selection: str = "best"
     cv: int = 5
+
+    def __post_init__(self) -> None:
+        for name, choices in CHOICES.items():
+            check_choice(name, getattr(self, name), choices)
 
 
 @dataclass(frozen=True)
