@@ -67,17 +67,24 @@ def loss_constants(loss: Loss, f_max: float, y_min: float, y_max: float, factor:
     return M, factor * slope * (1.0 + 1e-4 if bounded else 1.0)
 
 
-def _complexity_models(shrink: str) -> tuple[str, str]:
-    """(model of G on the source, of G+ on the target) for g = beta'psi or g = max(1 + beta'psi, 0)."""
+def _constants_of_g(
+    Psi_source: np.ndarray, Psi_target: np.ndarray, radius: float, shrink: str, tight: bool
+) -> dict[str, float]:
+    """G and both complexities of g; the tight Lemma needs only G+ on the target.
+
+    sup of g over the class and these rows: B ||psi_+|| for beta >= 0, 1 + B ||psi|| for max(1 + beta'psi, 0).
+    """
     check_choice("shrink", shrink, ("zero", "one"))
-    return ("nonnegative_pm", "nonnegative") if shrink == "zero" else ("one_plus_pm", "one_plus")
-
-
-def _sup_g(Psi: np.ndarray, radius: float, shrink: str) -> float:
-    """sup over the class and these rows of g: B ||psi_+|| for beta >= 0, 1 + B ||psi|| for the shifted one."""
-    if shrink == "zero":
-        return radius * float(np.sqrt((np.maximum(Psi, 0.0) ** 2).sum(axis=1)).max())
-    return 1.0 + radius * float(np.sqrt((Psi**2).sum(axis=1)).max())
+    both_signs, alone = ("nonnegative_pm", "nonnegative") if shrink == "zero" else ("one_plus_pm", "one_plus")
+    largest = 0.0
+    for Psi in (Psi_source, Psi_target):
+        felt = np.maximum(Psi, 0.0) if shrink == "zero" else np.asarray(Psi)
+        largest = max(largest, radius * float(np.sqrt((felt**2).sum(axis=1)).max()))
+    return {
+        "G": max(1.0, largest if shrink == "zero" else 1.0 + largest),
+        "R_g_source": rademacher_complexity(Psi_source, radius, model=both_signs),
+        "R_g_target": rademacher_complexity(Psi_target, radius, model=alone if tight else both_signs),
+    }
 
 
 def rows_needed(bound: Bound, n_source: int, m: float, fixed: tuple[str, ...]) -> float:
@@ -136,17 +143,10 @@ def plugin_bound(
         )
     check_number("radius_f", radius_f, 0.0, _MAX)
     check_number("radius_g", radius_g, 0.0, _MAX)
-    source_model, target_model = _complexity_models(shrink)
     f_max = radius_f * float(np.sqrt((np.asarray(Phi) ** 2).sum(axis=1)).max())
     M, L = loss_constants(loss, f_max, float(np.min(y)), float(np.max(y)), factor)
-    constants = {
-        "M": max(M, m),
-        "L": L,
-        "G": max(1.0, _sup_g(Psi_source, radius_g, shrink), _sup_g(Psi_target, radius_g, shrink)),
-        "R_f": rademacher_complexity(Phi, radius_f),
-        "R_g_source": rademacher_complexity(Psi_source, radius_g, model=source_model),
-        "R_g_target": rademacher_complexity(Psi_target, radius_g, model=target_model if tight else source_model),
-    }
+    constants = {"M": max(M, m), "L": L, "R_f": rademacher_complexity(Phi, radius_f)}
+    constants |= _constants_of_g(Psi_source, Psi_target, radius_g, shrink, tight)
     n_source, n_target = len(Psi_source), len(Psi_target)
     printed = uniform_bound(J_hat, m=m, n_source=n_source, n_target=n_target, delta=delta, tight=tight, **constants)
     terms = {"objective": J_hat, "constant": m**2 * C, **{k: v for k, v in printed.terms.items() if k != "objective"}}
