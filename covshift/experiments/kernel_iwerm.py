@@ -18,12 +18,12 @@ from covshift.exceptions import AllWeightsZeroError
 from covshift.experiments.contract import Draw, Fitted
 from covshift.losses import Loss, get_loss
 from covshift.onestep._alternate import Plan, Solution, f_step, row_losses, scores
-from covshift.onestep._door import REGS_F, REGS_G, Entry, make_entry, shared_median
+from covshift.onestep._door import REGS_G, Entry, default_regs_f, make_entry, shared_median
 from covshift.onestep._g_step import make_systems
 from covshift.onestep._kernel import KernelModel
 from covshift.onestep._sample import FBasis, Prepared, Sample
 from covshift.onestep._scores import Reference, corrected_score, reference_weights
-from covshift.onestep._search import averaging_weights
+from covshift.onestep._search import Scoring, averaging_weights
 from covshift.ratio._least_squares import clipped_betas, moments, relative_second_moment
 from covshift.ratio._search import search_least_squares
 
@@ -37,7 +37,6 @@ CHOICES = {
     "criterion": ("iwcv", "corrected"),
     "selection": ("best", "average"),
 }
-VARIANCE_WEIGHT = {"regression": 0.5, "classification": 0.25}
 
 
 @dataclass(frozen=True)
@@ -51,13 +50,14 @@ class TwoStep:
     median_of : rows whose distances to the centres give the median: "pooled", "source" or "target"
     criterion : "iwcv" (held-out losses weighted by uLSIF's ratio; for "none" plain cross-validation) or "corrected"
         (the score of `OneStepRegressor`)
-    selection : "best" or "average", as in `OneStepRegressor`
+    reg_f : numbers, or "auto" for the default's
+    selection, variance_weight, sharpness : as in `OneStepRegressor`
     """
 
     weighting: str = "none"
     loss: str = "squared"
     bandwidth_f: Sequence[float] | str = "median"
-    reg_f: Sequence[float] = REGS_F
+    reg_f: Sequence[float] | str = "auto"
     bandwidth_g: Sequence[float] | str = "median"
     reg_g: Sequence[float] = REGS_G
     exponents: Sequence[float] = (1.0,)
@@ -67,6 +67,8 @@ class TwoStep:
     standardize: bool = False
     criterion: str = "iwcv"
     selection: str = "best"
+    variance_weight: float = 0.0
+    sharpness: float = 0.5
     cv: int = 5
 
     def __post_init__(self) -> None:
@@ -184,7 +186,8 @@ def fit_two_step(draw: Draw, seed: int, how: TwoStep) -> Fitted:
         if not np.isfinite(S).any():
             raise AllWeightsZeroError("no candidate gave finite held-out losses")
         criterion = "corrected" if how.criterion == "corrected" else "objective"
-        index, q = averaging_weights(np.where(np.isfinite(S), S, np.inf), search.n_eff, criterion, how.selection)
+        scoring = Scoring(criterion, how.variance_weight, how.selection, how.sharpness)
+        index, q = averaging_weights(np.where(np.isfinite(S), S, np.inf), search.n_eff, scoring)
         model, w = search.refit(index, q)
     units = problem.entry.units
     return Fitted(lambda X: problem.labels(model.scores(np.asarray(X, dtype=units.middle.dtype))), w)
@@ -220,8 +223,9 @@ class _Search:
         self.loss: Loss = get_loss(how.loss)
         self.plan = Plan(self.loss)
         self.bandwidths_f = _numbers(how.bandwidth_f, problem.median)
-        self.reg_f = np.tile(np.asarray(how.reg_f, dtype=np.float64), W.shape[1])  # (c,)
-        self.W = np.repeat(W, len(how.reg_f), axis=1)  # (n, c)
+        regs = default_regs_f(self.sample.n) if isinstance(how.reg_f, str) else tuple(how.reg_f)
+        self.reg_f = np.tile(np.asarray(regs, dtype=np.float64), W.shape[1])  # (c,)
+        self.W = np.repeat(W, len(regs), axis=1)  # (n, c)
         self.prepared = Prepared.of(self.sample, (problem.median,))
         self.n_eff = float(judge.sum() ** 2 / (judge**2).sum())
 
@@ -237,10 +241,9 @@ class _Search:
         sample, folds = self.sample, self.problem.folds
         alphas = [self._fit(f, slice(None), fold.train) for fold in folds]
         if reference is not None:
-            kind = "regression" if self.problem.classes is None else "classification"
             c = self.W.shape[1]
             fits = [Solution(alpha, np.zeros((0, c)), np.zeros(c, int), np.zeros(c, bool)) for alpha in alphas]
-            return corrected_score(f, sample, folds, fits, reference, VARIANCE_WEIGHT[kind])
+            return corrected_score(f, sample, folds, fits, reference, self.how.variance_weight)
         total = np.zeros(self.W.shape[1])
         for alpha, fold in zip(alphas, folds, strict=True):
             rows = f.rows(sample, fold.test)

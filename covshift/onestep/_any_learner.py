@@ -33,7 +33,7 @@ from covshift.onestep._g_step import importance, make_systems
 from covshift.onestep._inputs import RatioInputs
 from covshift.onestep._sample import Prepared
 from covshift.onestep._scores import reference_weights, uniform_reference
-from covshift.onestep._search import averaging_weights
+from covshift.onestep._search import Scoring, averaging_weights
 from covshift.ratio._overlap import effective_sample_size, max_weight_share, warn_overlap
 from covshift.weighting._learner import check_takes_weights, fit_weighted
 
@@ -309,6 +309,8 @@ class OneStep(MetaEstimatorMixin, BaseEstimator):
             reference = uniform_reference(tuple(sides[0].held_out))
         candidates = [(j, reg) for j in range(len(bandwidths)) for reg in regs]
         coupling = self.coupling if entry.has_target else 0.0
+        v = (0.25 if is_classifier(self) else 1.0) if entry.has_target else 0.0
+        scoring = Scoring(self.criterion, v, self.selection)
 
         def run(j: int, reg: float) -> tuple[CrossFit, float]:
             fit = cross_fit(
@@ -328,8 +330,9 @@ class OneStep(MetaEstimatorMixin, BaseEstimator):
                 return fit, np.inf
             if self.criterion == "objective":
                 return fit, cross_objective(fit, sides[j], folds, reg, shrink, coupling)
-            v = (0.25 if is_classifier(self) else 0.5) if entry.has_target else 0.0
-            return fit, cross_corrected(fit, learner, sample.Y, folds, reference.weights, sample.s, v)
+            return fit, cross_corrected(
+                fit, learner, sample.Y, folds, reference.weights, sample.s, scoring.variance_weight
+            )
 
         results = Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(run)(*candidate) for candidate in candidates)
         S = np.array([score for _, score in results])
@@ -338,7 +341,7 @@ class OneStep(MetaEstimatorMixin, BaseEstimator):
                 f"every importance weight was clipped to zero for every candidate (bandwidth_g={bandwidths}, "
                 f"reg_g={regs}): use a larger bandwidth_g or reg_g, or shrink='one'"
             )
-        index, q = averaging_weights(S, reference.n_eff, self.criterion, self.selection)
+        index, q = averaging_weights(S, reference.n_eff, scoring)
         params = [{"bandwidth_g": bandwidths[j], "reg_g": reg} for j, reg in candidates]
         self._kept_fits = [results[i][0] for i in index]
         self._g = [(bandwidths[candidates[i][0]], results[i][0].beta) for i in index]

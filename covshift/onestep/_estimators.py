@@ -30,7 +30,7 @@ from covshift._split import Fold
 from covshift.basis import BASES, weighted_median
 from covshift.losses import Loss, get_loss
 from covshift.onestep._alternate import Plan
-from covshift.onestep._door import REGS_F, REGS_G, Entry, make_entry, shared_median
+from covshift.onestep._door import REGS_G, Entry, default_regs_f, make_entry, shared_median
 from covshift.onestep._kernel import cv_results, fit_kernel
 from covshift.onestep._pilot import out_of_fold_residuals
 from covshift.onestep._search import Grid, Scoring
@@ -58,7 +58,6 @@ class _OneStepKernel(BaseEstimator, ABC):
     """What regression and classification share: the door, the grids, the fit and its attributes."""
 
     _losses: tuple[str, ...]
-    _variance_weight: float
 
     @classmethod
     def from_paper(cls, **overrides: Any) -> Self:
@@ -99,12 +98,15 @@ class _OneStepKernel(BaseEstimator, ABC):
         check_count("n_centers", self.n_centers)
         check_count("max_iter", self.max_iter)
         check_number("tol", self.tol, 0.0)
+        check_number("variance_weight", self.variance_weight, 0.0)
+        check_number("sharpness", self.sharpness, 0.0)
         check_number("coupling", self.coupling, 0.0, np.finfo(float).max)
 
     def _scoring(self, has_target: bool) -> Scoring:
         """The corrected score is defined by squared errors; other classification losses use the objective."""
         criterion = self.criterion if self.loss in ("squared", "tukey", "welsch") else "objective"
-        return Scoring(criterion, self._variance_weight if has_target else 0.0, uniform=not has_target)
+        v = self.variance_weight if has_target else 0.0
+        return Scoring(criterion, v, self.selection, self.sharpness, uniform=not has_target)
 
     def _fit(self, X: np.ndarray, y: np.ndarray, X_target: Any, sample_weight: Any, intercept: bool) -> Self:
         self._check_parameters()
@@ -160,7 +162,7 @@ class _OneStepKernel(BaseEstimator, ABC):
         """Words become numbers; without a target g is held at one."""
         around = tuple(float(v) for v in median * np.geomspace(0.1, 2.0, 9))
         words: dict[str, dict[str, tuple[float, ...]]] = {
-            "reg_f": {"auto": REGS_F},
+            "reg_f": {"auto": default_regs_f(entry.sample.n)},
             "bandwidth_f": {"median": (median,)},
             "reg_g": {"auto": REGS_G, "ulsif": REGS_G},
             "bandwidth_g": {"median": (median,), "ulsif": around},
@@ -211,7 +213,7 @@ class _OneStepKernel(BaseEstimator, ABC):
         bounded = {"regression": "welsch" if self.loss == "welsch" else "tukey"}.get(self._kind, "zero_one")
         factor = plan.loss.domination()[bounded]
         with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
-            fit = fit_kernel(entry, grid, folds, plan, scoring, self.selection, factor, self._say, self.n_jobs)
+            fit = fit_kernel(entry, grid, folds, plan, scoring, factor, self._say, self.n_jobs)
         self._model, self._plan_, self._factor = fit.model, plan, factor
         self.loss_scale_ = getattr(plan.loss, "scale", 1.0)
         self.criterion_ = scoring.criterion
@@ -276,7 +278,8 @@ class OneStepRegressor(RegressorMixin, _OneStepKernel):
     n_centers : number of basis functions b
     bandwidth_f, bandwidth_g : number, sequence, or "median" (distance of all rows to the centres); for g also
         "ulsif", the bandwidth that uLSIF's own cross-validation picks. In z-scored units where `standardize` is on.
-    reg_f, reg_g : number, sequence, or "auto" (logspace(-4, 1, 9) and logspace(-3, 2, 9)); for g also "ulsif".
+    reg_f, reg_g : number, sequence, or "auto" (logspace(-5, 1, 10), above 100 rows times 100/n, and
+        logspace(-3, 2, 9)); for g also "ulsif".
         With shrink="one", reg_g=inf is the unweighted learner. All weights times c equals reg_f divided by c.
     centers : "both" (half from target, half from source), "target" (the paper's) or "source"
     shrink : "one" (g = max(1 + beta'psi, 0), heavy regularisation is the unweighted learner) or "zero" (the paper's
@@ -284,6 +287,8 @@ class OneStepRegressor(RegressorMixin, _OneStepKernel):
     criterion : "corrected" (importance-weighted held-out error plus what the fold models disagree on at target rows)
         or "objective" (the paper's, the bound on held-out rows)
     selection : "average" (of candidates, by their scores) or "best"
+    variance_weight : v of the corrected criterion, the weight of what fold models disagree on more at target rows
+    sharpness : of the average: q_c ~ exp(-sharpness n_eff (S_c / S_min - 1)); 1/2 is nearly the best
     standardize : z-score inputs on pooled rows, centre and scale y by the source, fit an intercept
     loss_scale : s in l(r / s), in units of the scaled y: "auto" is 1, "mad" 1.4826 MAD of an unweighted pilot's
         out-of-fold residuals, or a number
@@ -319,7 +324,6 @@ class OneStepRegressor(RegressorMixin, _OneStepKernel):
     """
 
     _losses = ("squared", "tukey", "welsch")
-    _variance_weight = 0.5
     _kind = "regression"
 
     def __init__(
@@ -335,6 +339,8 @@ class OneStepRegressor(RegressorMixin, _OneStepKernel):
         shrink: str = "one",
         criterion: str = "corrected",
         selection: str = "average",
+        variance_weight: float = 1.0,
+        sharpness: float = 1 / 32,
         standardize: bool = True,
         loss_scale: str | float = "auto",
         basis: str = "gaussian",
@@ -357,6 +363,8 @@ class OneStepRegressor(RegressorMixin, _OneStepKernel):
         self.shrink = shrink
         self.criterion = criterion
         self.selection = selection
+        self.variance_weight = variance_weight
+        self.sharpness = sharpness
         self.standardize = standardize
         self.loss_scale = loss_scale
         self.basis = basis
@@ -426,7 +434,6 @@ class OneStepClassifier(ClassifierMixin, _OneStepKernel):
     """
 
     _losses = ("squared", "hinge", "logistic", "cross_entropy")
-    _variance_weight = 0.25
     _kind = "classification"
 
     def __init__(
@@ -442,6 +449,8 @@ class OneStepClassifier(ClassifierMixin, _OneStepKernel):
         shrink: str = "one",
         criterion: str = "corrected",
         selection: str = "best",
+        variance_weight: float = 0.25,
+        sharpness: float = 1 / 2,
         standardize: bool = True,
         loss_scale: str | float = "auto",
         basis: str = "gaussian",
@@ -464,6 +473,8 @@ class OneStepClassifier(ClassifierMixin, _OneStepKernel):
         self.shrink = shrink
         self.criterion = criterion
         self.selection = selection
+        self.variance_weight = variance_weight
+        self.sharpness = sharpness
         self.standardize = standardize
         self.loss_scale = loss_scale
         self.basis = basis

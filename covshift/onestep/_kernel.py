@@ -80,7 +80,6 @@ def fit_kernel(
     folds: list[Fold] | None,
     plan: Plan,
     scoring: Scoring,
-    selection: str,
     factor: float,
     progress: Callable[[str], None],
     n_jobs: int | None,
@@ -94,7 +93,7 @@ def fit_kernel(
         result = search(prepared, grid, folds, plan, scoring, progress, n_jobs)
         if not np.isfinite(result.scores).any():
             raise _nothing_left(grid, bool(result.fits.all_zero.all()), plan.loss.name)
-        index, q = averaging_weights(result.scores, result.n_eff, scoring.criterion, selection)
+        index, q = averaging_weights(result.scores, result.n_eff, scoring)
     final = refit(prepared, grid, index, plan)
     sound = np.isfinite(final.coef).all(axis=(0, 1)) & ~final.all_zero
     if not sound.any():

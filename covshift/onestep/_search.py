@@ -62,10 +62,16 @@ class Grid:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How candidates are judged: "objective" or "corrected" with v = `variance_weight`; `uniform` for no target."""
+    """How candidates are judged and averaged.
+
+    criterion "objective", or "corrected" with v = `variance_weight`; selection "best", or "average" with `sharpness`;
+    `uniform`: weights of one, where there is no target.
+    """
 
     criterion: str
-    variance_weight: float = 0.5
+    variance_weight: float
+    selection: str = "best"
+    sharpness: float = 0.5
     uniform: bool = False
 
 
@@ -155,23 +161,25 @@ def search(
     return SearchResult(np.where(np.isfinite(total), total, np.inf), fold_scores, reference.n_eff, fits, reference)
 
 
-def averaging_weights(S: np.ndarray, n_eff: float, criterion: str, selection: str) -> tuple[np.ndarray, np.ndarray]:
+def averaging_weights(S: np.ndarray, n_eff: float, scoring: Scoring) -> tuple[np.ndarray, np.ndarray]:
     """(indices of the kept candidates, best first; their weights q, which sum to one).
 
     best:                  the argmin
-    average, corrected:    q_c proportional to exp(-(n_eff / 2) (S_c / S_min - 1)); the best alone if S_min <= 1e-12
+    average, corrected:    q_c proportional to exp(-sharpness n_eff (S_c / S_min - 1)); the best alone if
+                           S_min <= 1e-12. With sharpness 1/2 it is the likelihood of Gaussian errors.
     average, objective:    q_c proportional to exp(-(S_c - S_min) / 0.03)   (S may be negative)
 
     Candidates below 1e-3 of the largest weight are dropped.
     """
     order = np.argsort(S, kind="stable")
     low = S[order[0]]
-    if selection == "best" or (criterion == "corrected" and low <= 1e-12):
+    corrected = scoring.criterion == "corrected"
+    if scoring.selection == "best" or (corrected and low <= 1e-12):
         return order[:1], np.ones(1)
-    with np.errstate(over="ignore"):
-        exponent = 0.5 * n_eff * (S[order] / low - 1.0) if criterion == "corrected" else None
-        exponent = (S[order] - low) / _OBJECTIVE_TEMPERATURE if exponent is None else exponent
-    q = np.exp(-exponent)
+    if corrected:
+        q = np.exp(-scoring.sharpness * n_eff * (S[order] / low - 1.0))
+    else:
+        q = np.exp(-(S[order] - low) / _OBJECTIVE_TEMPERATURE)
     kept = q >= _KEPT_SHARE
     return order[kept], q[kept] / q[kept].sum()
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from covshift import OneStepClassifier, OneStepRegressor
 from covshift.experiments.contract import Draw, Fitted
 from covshift.experiments.kernel_iwerm import TwoStep, fit_two_step
 
 
 def fit(draw: Draw, seed: int, *, weighting: str = "flattened", **options: Any) -> Fitted:
     """`weighting` "given" is the true ratio in the same frame; `options` are fields of `TwoStep`."""
-    how: dict[str, Any] = {"centers": "both", "standardize": True, "criterion": "corrected"}
-    how["selection"] = "best" if draw.kind == "classification" else "average"
+    default = OneStepClassifier() if draw.kind == "classification" else OneStepRegressor()
+    shared = ("centers", "standardize", "criterion", "selection", "variance_weight", "sharpness")
+    how = {name: getattr(default, name) for name in shared}
     return fit_two_step(draw, seed, TwoStep(weighting=weighting, **(how | options)))
