@@ -33,7 +33,11 @@ def panel_tables(rows: Sequence[Row], about: Mapping[str, Any]) -> list[Table]:
     for part in ("odd", "even", "all"):
         chosen = [name for name in tasks if part in ("all", half[name])]
         if chosen:
-            tables.append(_by_kind(part, chosen, values, shift, methods, reference))
+            tables.append(_by_kind(f"panel/{part}", part, chosen, values, shift, methods, reference))
+    unweighted = next((name for name in methods if "without weights" in name), None)
+    if unweighted is not None and "default" in methods:
+        ours = ["default", *[m for m in methods if m.startswith("control:") and m != unweighted]]
+        tables.append(_by_kind("panel/weights", "all", tasks, values, shift, ours, unweighted))
     return [*tables, _by_task(tasks, values, shift, half, methods, reference)]
 
 
@@ -56,6 +60,7 @@ def panel_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
 
 
 def _by_kind(
+    name: str,
     part: str,
     tasks: Sequence[str],
     values: Mapping[str, Values],
@@ -63,8 +68,8 @@ def _by_kind(
     methods: Sequence[str],
     reference: str,
 ) -> Table:
-    groups = [(kind, [name for name in tasks if shift[name] == kind]) for kind in KINDS]
-    groups.append(("shift with overlap", [name for name in tasks if shift[name] in OVERLAP]))
+    groups = [(kind, [task for task in tasks if shift[task] == kind]) for kind in KINDS]
+    groups.append(("shift with overlap", [task for task in tasks if shift[task] in OVERLAP]))
     lines = []
     for kind, names in groups:
         for method in methods:
@@ -80,7 +85,7 @@ def _by_kind(
             )  # fmt: skip
     what = {"odd": "odd rows of tasks.csv", "even": "even rows of tasks.csv", "all": "all tasks"}[part]
     return Table(
-        f"panel/{part}",
+        name,
         f"Panel, {what}: mean loss over that of {reference}",
         ["shift", "method", "tasks", "geometric mean", "wins", "losses", "ties", "worst task"],
         lines,
