@@ -160,14 +160,14 @@ def corrected(w, s, held_out_error, F_source, F_target, v):
     return risk + v * max(variance(F_target).mean() - sum(sw * variance(F_source)) / sum(sw), 0.0)
 
 
-def averaging(S, n_eff, criterion):
+def averaging(S, n_eff, criterion, sharpness):
     """{candidate: q} of the kept candidates."""
     S = np.asarray(S, dtype=float)
     best = int(np.argmin(S))
     if criterion == "corrected":
         if S[best] <= 1e-12:
             return {best: 1.0}
-        q = np.exp(-0.5 * n_eff * (S / S[best] - 1))
+        q = np.exp(-sharpness * n_eff * (S / S[best] - 1))
     else:
         q = np.exp(-(S - S[best]) / 0.03)
     kept = [c for c in range(len(S)) if q[c] >= 1e-3 * q.max()]
@@ -175,7 +175,7 @@ def averaging(S, n_eff, criterion):
 
 
 def fit_everything(
-    X, Y, X_target, centers, folds, grid, *, criterion, selection, v, intercept, s=None, query=None, **how
+    X, Y, X_target, centers, folds, grid, *, criterion, selection, v, sharpness, intercept, s=None, query=None, **how
 ):
     """The whole search and the refit on all rows, in the units of the fit.
 
@@ -212,7 +212,7 @@ def fit_everything(
             scores.append(np.mean(J))
         else:
             scores.append(corrected(w, s, error, np.array(F), np.array(F_t), v))
-    q = {int(np.argmin(scores)): 1.0} if selection == "best" else averaging(scores, n_eff, criterion)
+    q = {int(np.argmin(scores)): 1.0} if selection == "best" else averaging(scores, n_eff, criterion, sharpness)
     f_query, g_query, history = 0.0, 0.0, None
     for c, share in sorted(q.items(), key=lambda item: scores[item[0]]):
         bf, bg, rf, rg = candidates[c]

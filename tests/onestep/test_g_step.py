@@ -52,12 +52,12 @@ def test_the_step_minimises_the_objective_plus_ridge():
         u, lbar = rows.loss_moments(l, np.zeros(1, dtype=int))
         beta = make_systems(rows)[0].step(u, lbar, np.array([reg]), shrink, 1.0)[:, 0]
 
-        def J(beta, one=one):
+        def value(beta, one=one):
             g, g_target = one + rows.Psi[0] @ beta, one + rows.Psi_target[0] @ beta
             return np.mean(l[:, 0] * g) ** 2 + np.mean(g**2) - 2 * np.mean(g_target) + reg * beta @ beta
 
         for direction in rng.normal(size=(20, 6)):
-            assert J(beta + 1e-3 * direction) > J(beta)
+            assert value(beta + 1e-3 * direction) > value(beta)
 
 
 def test_infinite_regularisation_gives_zero():
