@@ -16,6 +16,7 @@ from covshift.experiments.kernel_iwerm import (
     ratio_at_source,
     search_ratio,
 )
+from covshift.experiments.methods import eiwerm_like_default
 from covshift.experiments.problems import toy
 from covshift.losses import get_loss
 
@@ -140,8 +141,8 @@ def test_centres_and_median_are_those_of_the_one_step_estimator(draw):
 def test_same_frame_without_weights_is_the_default_without_weights(draw):
     """The two codes meet where g = 1: ERM in the default's basis, score and averaging."""
     model = OneStepRegressor(reg_g=np.inf, random_state=5).fit(draw.X, draw.y, X_target=draw.X_target)
-    how = TwoStep("none", centers="both", standardize=True, criterion="corrected", selection="average")
-    assert fit_two_step(draw, 5, how).predict(draw.X_eval) == pytest.approx(model.predict(draw.X_eval), abs=1e-8)
+    same = eiwerm_like_default.fit(draw, 5, weighting="none")
+    assert same.predict(draw.X_eval) == pytest.approx(model.predict(draw.X_eval), abs=1e-8)
 
 
 def test_standardised_fit_does_not_depend_on_units(draw):
