@@ -40,12 +40,14 @@ class Huber(Loss):
         check_constants(scale=self.scale, delta=self.delta)
 
     def value(self, f: ArrayLike, y: ArrayLike) -> Values:
-        # with a = min(|t|, delta): a (|t| - a / 2) is both branches at once
+        # with a = min(|t|, delta): a |t| - a^2 / 2 is both branches at once
         t = residual(f, y, self.scale)
         np.abs(t, out=t)
         a = np.minimum(t, float(self.delta))
-        t -= 0.5 * a
         t *= a
+        a *= a
+        a *= 0.5
+        t -= a
         return t
 
     def derivative(self, f: ArrayLike, y: ArrayLike) -> Values:
