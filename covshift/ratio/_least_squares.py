@@ -86,7 +86,7 @@ def moments(
         outer, first = np.zeros((len(bandwidths), b, b) if second else 0), np.zeros((len(bandwidths), b))
         for k, bandwidth in enumerate(bandwidths):
             Psi = basis.features(prepared, bandwidth)
-            first[k] = Psi.sum(axis=0, dtype=np.float64) if s is None else s @ Psi
+            first[k] = (np.ones(len(X), Psi.dtype) if s is None else s) @ Psi  # BLAS, three times faster than sum
             if second:
                 root = Psi if s is None else Psi * np.sqrt(s).astype(Psi.dtype)[:, None]
                 outer[k] = root.T @ root  # one factor twice: BLAS computes half of it
@@ -95,7 +95,7 @@ def moments(
     def sums_of_subset(index: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         return sums(rows[index], None if s is None else s[index])
 
-    width = 3 * b + rows.shape[1]
+    width = 6 * b + rows.shape[1]
     if subset is None:
         outer, first, n = sum_over_blocks(sums, rows, s, floats_per_row=width)
     else:
