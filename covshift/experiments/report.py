@@ -14,12 +14,13 @@ from covshift.experiments.tables import Table
 __all__ = ["folders_with_rows", "report_figures", "report_tables", "write_report"]
 
 # Where each experiment's tables and figures are made: (module, tables, figures); imported only when asked for.
+# Others get a plain table and no figure.
 MAKERS = {
     "toy": ("covshift.experiments.reports.toy", "toy_tables", "toy_figures"),
     "benchmark": ("covshift.experiments.reports.benchmark", "benchmark_tables", "benchmark_figures"),
     "panel": ("covshift.experiments.reports.panel", "panel_tables", "panel_figures"),
+    "images": ("covshift.experiments.reports.images", "images_tables", "images_figures"),
     "theory": ("covshift.experiments.theory", "theory_tables", "theory_figures"),
-    "images": ("covshift.experiments.images", "images_tables", "images_figures"),
 }
 
 
@@ -39,14 +40,14 @@ def folders_with_rows(folder: Path) -> list[Path]:
 def report_tables(folder: Path) -> list[Table]:
     """The tables of one folder of rows, from its complete trials."""
     about, rows = read_settings(folder), _rows(folder)
-    make: Callable[..., list[Table]] | None = _maker(about, 1)
+    make: Callable[..., list[Table]] | None = _maker(about, folder, 1)
     return plain_tables(rows, about) if make is None else make(rows, about)
 
 
 def report_figures(folder: Path) -> list[Path]:
     """The figures of one folder of rows, beside them; the files."""
     about, rows = read_settings(folder), _rows(folder)
-    make: Callable[..., list[Path]] | None = _maker(about, 2)
+    make: Callable[..., list[Path]] | None = _maker(about, folder, 2)
     return [] if make is None else make(rows, folder)
 
 
@@ -57,8 +58,9 @@ def _rows(folder: Path) -> list[Row]:
     return rows
 
 
-def _maker(about: Mapping[str, Any], which: int) -> Callable[..., Any] | None:
-    names = MAKERS.get(about["settings"].get("experiment", ""))
+def _maker(about: Mapping[str, Any], folder: Path, which: int) -> Callable[..., Any] | None:
+    """By the experiment's name in the settings, else by the folder's."""
+    names = MAKERS.get(about["settings"].get("experiment", folder.resolve().name))
     return None if names is None else getattr(importlib.import_module(names[0]), names[which])
 
 

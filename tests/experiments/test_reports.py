@@ -93,6 +93,21 @@ def test_panel_counts_by_kind_and_half(tmp_path):
     assert cells(tables["panel/tasks"], 1)[-1] == "0.500+"
 
 
+def test_images_print_percent_and_the_highest_in_bold(tmp_path):
+    settings = {"scale": 1.0}
+    values = {"ERM": [0.81, 0.82], "control: x": [0.5, 0.9], "one-step": [0.85, 0.86]}
+    with RowWriter(tmp_path / "images", settings, 1, trial_by=("problem", "seed", "method")) as out:
+        for method, accuracies in values.items():
+            for seed, value in enumerate(accuracies):
+                out.add([Row("fashion-mnist (2, 4)", method, seed, "accuracy", value, 1.0)])
+    ours, paper = report_tables(tmp_path / "images")
+    assert list(ours.header)[1:] == ["ERM", "one-step", "control: x"]
+    assert cells(ours, 0) == ["fashion-mnist (2, 4) [2]", "81.50 (0.71)", "85.50 (0.71)", "70.00 (28.28)"]
+    assert [cell.bold for cell in ours.rows[0][1:]] == [False, True, True]
+    assert cells(paper, 0)[1] == "81.71 (0.17)"
+    assert report_figures(tmp_path / "images")[0].name == "accuracy.png"
+
+
 def test_failed_fits_are_told_and_left_out(tmp_path):
     values = {"ERM (squared)": [0.2, 0.4, 0.6], "default": [0.1, float("nan"), 0.3]}
     table = store(tmp_path, "toy", {"toy": values})["toy/main"]

@@ -1,0 +1,69 @@
+"""Table 3 beside the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from covshift.experiments.figures import draw_dots
+from covshift.experiments.grid import HERE, load_yaml
+from covshift.experiments.reports.values import Values, by_problem, mean_and_error, mean_sd
+from covshift.experiments.rows import Row
+from covshift.experiments.stats import LEVEL, best_and_ties
+from covshift.experiments.tables import Cell, Table
+
+__all__ = ["images_figures", "images_tables"]
+
+
+def images_tables(rows: Sequence[Row], about: Mapping[str, Any]) -> list[Table]:
+    paper = load_yaml(HERE / "grids" / "paper.yaml")["images"]
+    methods, values = _values(rows)
+    scale = about["settings"].get("scale", 1.0)
+    part = "" if scale == 1.0 else f", {scale:g} of the images: not the paper's figures"
+    lines: list[list[Cell | str]] = []
+    for problem, shown in values.items():
+        # Accuracy is better where it is larger; the test looks for the smallest.
+        best = best_and_ties({method: -v for method, v in shown.items()})
+        trials = max(int(np.isfinite(v).sum()) for v in shown.values())
+        cells = [Cell(mean_sd(v, 2, 100.0), method in best) for method, v in shown.items()]
+        lines.append([f"{problem} [{trials}]", *cells])
+    theirs = [[name, *[f"{m:.2f} ({sd:.2f})" for m, sd in paper[name]]] for name in values if name in paper]
+    return [
+        Table(
+            "images/main",
+            f"Images: accuracy on the target in percent, mean (SD), [number of trials]{part}",
+            ["data set and level", *methods],
+            lines,
+            [f"Bold: highest mean of the row, and those not significantly worse (paired t-test, {LEVEL:.0%})."],
+        ),
+        Table("images/paper", "Images: what the paper prints", ["data set and level", *paper["columns"]], theirs),
+    ]
+
+
+def images_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Accuracies level by level."""
+    methods, values = _values(rows)
+    series = {m: mean_and_error([v[m] for v in values.values()], 100.0) for m in methods}
+    return [draw_dots(folder / "accuracy.png", list(values), series, "accuracy on the target in percent")]
+
+
+def _values(rows: Sequence[Row]) -> tuple[list[str], dict[str, Values]]:
+    """Methods, and problem -> method -> accuracies by seed; NaN where a run is not there yet."""
+    rows = [row for row in rows if row.metric == "accuracy"]
+    methods = sorted({row.method for row in rows}, key=_order)
+    values = {}
+    for problem, group in by_problem(rows).items():
+        cells = {(row.method, row.seed): row.value for row in group}
+        seeds = sorted({row.seed for row in group})
+        values[problem] = {m: np.array([cells.get((m, seed), np.nan) for seed in seeds]) for m in methods}
+    return methods, values
+
+
+def _order(method: str) -> tuple[int, str]:
+    """The paper's methods in its order, then ours, controls last."""
+    paper = ["ERM", "EIWERM", "RIWERM", "one-step"]
+    place = paper.index(method) if method in paper else len(paper) + method.startswith("control:")
+    return place, method
