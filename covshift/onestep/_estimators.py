@@ -39,6 +39,7 @@ from covshift.ratio._search import search_least_squares
 
 # Weights whose effective size is this close to all rows are the unweighted learner's for all practical purposes.
 _UNWEIGHTED_ESS = 0.99
+_BINARY = ("hinge", "logistic")
 _PAPER = {
     "centers": "target",
     "shrink": "zero",
@@ -433,7 +434,7 @@ class OneStepClassifier(ClassifierMixin, _OneStepKernel):
     True
     """
 
-    _losses = ("squared", "hinge", "logistic", "cross_entropy")
+    _losses = ("squared", *_BINARY, "cross_entropy")
     _kind = "classification"
 
     def __init__(
@@ -499,12 +500,17 @@ class OneStepClassifier(ClassifierMixin, _OneStepKernel):
                 f"y has one class only ({self.classes_[0]!r}) among rows with weight: a classifier needs at least 2 "
                 "classes"
             )
-        if len(self.classes_) > 2 and self.loss in ("hinge", "logistic"):
+        if len(self.classes_) > 2 and self.loss in _BINARY:
             raise ValueError(
-                f"loss={self.loss!r} takes two classes, y has {len(self.classes_)}: use loss='cross_entropy' "
-                "(softmax) or loss='squared' (one against the rest)"
+                f"Only binary classification is supported by loss={self.loss!r}, y has {len(self.classes_)} classes: "
+                "use loss='cross_entropy' (softmax) or loss='squared' (one against the rest)"
             )
         return self._fit(X, np.searchsorted(self.classes_, y), X_target, s, intercept=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self.loss not in _BINARY
+        return tags
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: (n,), positive for `classes_[1]`, for two classes; (n, K) for more."""
