@@ -36,6 +36,7 @@ from covshift.onestep._pilot import out_of_fold_residuals
 from covshift.onestep._search import Grid, Scoring
 from covshift.ratio._overlap import effective_sample_size, max_weight_share, warn_overlap
 from covshift.ratio._search import search_least_squares
+from covshift.theory import PluginBound
 
 # Weights whose effective size is this close to all rows are the unweighted learner's for all practical purposes.
 _UNWEIGHTED_ESS = 0.99
@@ -83,6 +84,24 @@ class _OneStepKernel(BaseEstimator, ABC):
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return self._model.weights(X).astype(X.dtype, copy=False)
+
+    def generalization_bound(self, delta: float = 0.05, *, tight: bool = True) -> PluginBound:
+        """Theorem 2 of the paper with constants read off this model: R(f)^2 / 2 for the bounded loss, term by term.
+
+        It is *not* a 1 - delta statement: class, centres and hyperparameters saw the data, C is the estimate of
+        `risk_bound_`, and the default f has an intercept outside the ball (`covshift.theory.a_priori_bound` is one).
+        `tight=False` takes the constants as printed. See `PluginBound` for `terms`, `vacuous`, `blame`, `n_needed`.
+        """
+        check_is_fitted(self)
+        if self._theorem is None:
+            raise ValueError(
+                f"the theorems are about one real score, and this model has one for each of {len(self.classes_)} "
+                "classes: fit two classes with loss='squared', 'hinge' or 'logistic'"
+            )
+        C = self.risk_bound_.constant
+        if not np.isfinite(C):
+            raise ValueError("C, the mean of the ratio on the target, was not estimated: fit with cv folds (cv >= 2)")
+        return self._theorem.bound(max(C, 0.0), delta, tight, self._plan.m)
 
     @abstractmethod
     def _code_labels(self, y: np.ndarray, s: np.ndarray | None) -> tuple[np.ndarray, float, float]:
@@ -145,7 +164,7 @@ class _OneStepKernel(BaseEstimator, ABC):
         self.centers_ = entry.units.invert(self.centers_)
         folds = self._folds(entry, int(rng.integers(2**31 - 1)))
         grid = self._grid(entry, median, folds)
-        plan = self._plan(entry, grid, folds, X_target is not None)
+        plan = self._make_plan(entry, grid, folds, X_target is not None)
         self._run(entry, grid, folds, plan)
         self._report(X, s, X_target)
         return self
@@ -189,7 +208,7 @@ class _OneStepKernel(BaseEstimator, ABC):
             regs_g = (found.reg,) if by_ulsif[1] else regs_g
         return Grid(bandwidths_f, bandwidths_g, regs_f, regs_g)
 
-    def _plan(self, entry: Entry, grid: Grid, folds: list[Fold] | None, has_target: bool) -> Plan:
+    def _make_plan(self, entry: Entry, grid: Grid, folds: list[Fold] | None, has_target: bool) -> Plan:
         shrink = self.shrink if has_target else "one"
         plan = Plan(
             self._loss(1.0), shrink, self.start, self.max_iter, self.tol, self.coupling if has_target else 0.0
@@ -215,7 +234,7 @@ class _OneStepKernel(BaseEstimator, ABC):
         factor = plan.loss.domination()[bounded]
         with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
             fit = fit_kernel(entry, grid, folds, plan, scoring, factor, self._say, self.n_jobs)
-        self._model, self._plan_, self._factor = fit.model, plan, factor
+        self._model, self._theorem, self._plan = fit.model, fit.theorem, plan
         self.loss_scale_ = getattr(plan.loss, "scale", 1.0)
         self.criterion_ = scoring.criterion
         self.risk_bound_ = fit.risk_bound

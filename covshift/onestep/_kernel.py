@@ -9,58 +9,14 @@ from typing import Any
 import numpy as np
 
 from covshift._split import Fold
-from covshift.basis import Basis
-from covshift.blocks import map_blocks
 from covshift.exceptions import AllWeightsZeroError
 from covshift.onestep._alternate import Plan
 from covshift.onestep._bound import RiskBound, estimate_risk_bound
-from covshift.onestep._door import Entry, Units
-from covshift.onestep._g_step import importance
+from covshift.onestep._door import Entry
+from covshift.onestep._generalization import TheoremInputs, theorem_inputs
+from covshift.onestep._model import KernelModel
 from covshift.onestep._sample import Prepared
 from covshift.onestep._search import Grid, Refit, Scoring, SearchResult, averaging_weights, refit, search
-
-
-@dataclass(frozen=True)
-class KernelModel:
-    """f and g as sums over the kept candidates; everything that prediction needs."""
-
-    units: Units
-    basis: Basis
-    shrink: str
-    bandwidths_f: np.ndarray  # (c,)
-    coef: np.ndarray  # (b, K, c)
-    intercept: np.ndarray  # (K, c)
-    bandwidths_g: np.ndarray  # (c,)
-    beta: np.ndarray  # (b, c)
-    q: np.ndarray  # (c,) averaging weights
-
-    def scores(self, X: np.ndarray) -> np.ndarray:
-        """sum_c q_c f_c(x), shape (n, K)."""
-        mixtures = [
-            (sigma, self.coef[..., own] @ self.q[own], self.intercept[:, own] @ self.q[own])
-            for sigma in np.unique(self.bandwidths_f)
-            for own in [self.bandwidths_f == sigma]
-        ]
-
-        def block(rows: np.ndarray) -> np.ndarray:
-            prepared = self.basis.prepare(self.units.apply(rows))
-            parts = (self.basis.features(prepared, sigma) @ coef + b for sigma, coef, b in mixtures)
-            return sum(parts, start=np.zeros(()))
-
-        return map_blocks(block, X, 3 * self.basis.n_features)
-
-    def weights(self, X: np.ndarray) -> np.ndarray:
-        """sum_c q_c max(g_c(x), 0), shape (n,)."""
-
-        def block(rows: np.ndarray) -> np.ndarray:
-            prepared = self.basis.prepare(self.units.apply(rows))
-            g = np.zeros(len(rows))
-            for sigma in np.unique(self.bandwidths_g):
-                own = self.bandwidths_g == sigma
-                g += importance(self.basis.features(prepared, sigma), self.beta[:, own], self.shrink) @ self.q[own]
-            return g
-
-        return map_blocks(block, X, 3 * self.basis.n_features + len(self.q))
 
 
 @dataclass(frozen=True)
@@ -72,6 +28,7 @@ class KernelFit:
     result: SearchResult | None
     refit: Refit
     risk_bound: RiskBound
+    theorem: TheoremInputs | None  # None with several outputs, which the theorems do not cover
 
 
 def fit_kernel(
@@ -118,7 +75,11 @@ def fit_kernel(
         final.beta,
         q,
     )
-    return KernelFit(model, grid, result, final, bound)
+    theorem = None
+    if entry.sample.Y.shape[1] == 1:
+        which = grid.columns.which[index % len(grid.columns)]
+        theorem = theorem_inputs(prepared, model, which, plan.loss, factor, plan.m)
+    return KernelFit(model, grid, result, final, bound, theorem)
 
 
 def cv_results(grid: Grid, result: SearchResult | None) -> dict[str, Any]:

@@ -134,20 +134,66 @@ def plugin_bound(
     factor : float
         Factor by which the loss dominates the bounded loss of R; `loss.domination()` has it.
     """
-    check_number("J_hat", J_hat, -_MAX, _MAX)
-    check_number("C", C, 0.0, _MAX)
     if radius_f == math.inf:
         raise ValueError(
             "radius_f=inf: this f lies in no ball, so its loss has no bound and the theorem says nothing; use a "
             "linear-in-parameter model (OneStepRegressor, OneStepClassifier)"
         )
+    constants = plugin_constants(
+        radius_f=radius_f,
+        radius_g=radius_g,
+        Phi=Phi,
+        Psi_source=Psi_source,
+        Psi_target=Psi_target,
+        y=y,
+        loss=loss,
+        factor=factor,
+        shrink=shrink,
+        m=m,
+        tight=tight,
+    )
+    return bound_from_constants(
+        constants, J_hat=J_hat, C=C, n_source=len(Psi_source), n_target=len(Psi_target), m=m, delta=delta, tight=tight
+    )
+
+
+def plugin_constants(
+    *,
+    radius_f: float,
+    radius_g: float,
+    Phi: np.ndarray,
+    Psi_source: np.ndarray,
+    Psi_target: np.ndarray,
+    y: np.ndarray,
+    loss: Loss,
+    factor: float,
+    shrink: str,
+    m: float,
+    tight: bool,
+) -> dict[str, float]:
+    """M, L, G and the three complexities that `plugin_bound` plugs in; its parameters."""
     check_number("radius_f", radius_f, 0.0, _MAX)
     check_number("radius_g", radius_g, 0.0, _MAX)
     f_max = radius_f * float(np.sqrt((np.asarray(Phi) ** 2).sum(axis=1)).max())
     M, L = loss_constants(loss, f_max, float(np.min(y)), float(np.max(y)), factor)
     constants = {"M": max(M, m), "L": L, "R_f": rademacher_complexity(Phi, radius_f)}
-    constants |= _constants_of_g(Psi_source, Psi_target, radius_g, shrink, tight)
-    n_source, n_target = len(Psi_source), len(Psi_target)
+    return constants | _constants_of_g(Psi_source, Psi_target, radius_g, shrink, tight)
+
+
+def bound_from_constants(
+    constants: Mapping[str, float],
+    *,
+    J_hat: float,
+    C: float,
+    n_source: int,
+    n_target: int,
+    m: float,
+    delta: float,
+    tight: bool,
+) -> PluginBound:
+    """`plugin_bound` once the constants are known."""
+    check_number("J_hat", J_hat, -_MAX, _MAX)
+    check_number("C", C, 0.0, _MAX)
     printed = uniform_bound(J_hat, m=m, n_source=n_source, n_target=n_target, delta=delta, tight=tight, **constants)
     terms = {"objective": J_hat, "constant": m**2 * C, **{k: v for k, v in printed.terms.items() if k != "objective"}}
     value = math.fsum(terms.values())
