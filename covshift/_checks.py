@@ -95,6 +95,28 @@ def check_target(estimator: Any, X_target: Any, **check_params: Any) -> np.ndarr
         ) from problem
 
 
+# What scikit-learn's own message does not say: which argument it is about, or what to do.
+_WAYS_OUT = {
+    "could not convert string": "X holds text: encode it as numbers first, for example by OneHotEncoder in a pipeline",
+    "sample(s)": "X: give more labelled source rows",
+    "feature(s)": "X: give at least one column",
+    "1D array": "X must be two-dimensional (rows, columns)",
+    "Input y contains": "y: every source row needs a finite label; drop the rows without one",
+}
+
+
+def check_source(estimator: Any, X: Any, y: Any, **check_params: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Source rows and labels as clean arrays; the estimator's columns are those of X."""
+    try:
+        return validate_data(estimator, X, y, **check_params)
+    except (TypeError, ValueError) as problem:
+        text = str(problem)
+        advice = [way_out for part, way_out in _WAYS_OUT.items() if part in text]
+        if not advice:
+            raise
+        raise type(problem)("\n".join([text, *advice])) from problem
+
+
 def check_weights(sample_weight: Any, X: np.ndarray, name: str = "sample_weight") -> np.ndarray | None:
     """Frequencies: finite, non-negative, not all zero; None where none were given."""
     if sample_weight is None:
@@ -121,6 +143,13 @@ def check_number(
     if not (low <= number <= high) or (open_low and number == low):
         raise ValueError(f"{name}={value!r}: expected {allowed}")
     return number
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name}={value!r}: expected True or False")
+    return bool(value)
 
 
 def check_count(name: str, value: Any, low: int = 1) -> int:

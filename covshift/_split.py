@@ -77,6 +77,9 @@ def _source_pairs(
         return list(cv.split(X, y, groups))
     if isinstance(cv, Iterable) and not isinstance(cv, str):
         pairs = [(np.asarray(train), np.asarray(test)) for train, test in cv]
+        for k, side in ((k, side) for k, pair in enumerate(pairs) for side in pair):
+            if len(side) and (side.max() >= n or side.min() < -n):
+                raise ValueError(f"cv: pair {k} names row {side.max()}, but X has {n} rows (0 to {n - 1})")
         if pairs:
             return pairs
     raise ValueError(f"cv={cv!r}: expected an integer, a splitter with .split, or an iterable of index pairs")

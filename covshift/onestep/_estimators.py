@@ -18,8 +18,10 @@ from covshift._checks import (
     as_generator,
     check_choice,
     check_count,
+    check_flag,
     check_grid,
     check_number,
+    check_source,
     check_target,
     check_weights,
     no_target,
@@ -115,6 +117,11 @@ class _OneStepKernel(BaseEstimator, ABC):
         check_choice("selection", self.selection, ("average", "best"))
         check_choice("start", self.start, ("loss_free", "zero"))
         check_choice("basis", self.basis, BASES)
+        check_flag("standardize", self.standardize)
+        if isinstance(self.loss_scale, str):
+            check_choice("loss_scale", self.loss_scale, ("auto", "mad"))
+        else:
+            check_number("loss_scale", self.loss_scale, 0.0, np.finfo(float).max, open_low=True)
         check_count("n_centers", self.n_centers)
         check_count("max_iter", self.max_iter)
         check_number("tol", self.tol, 0.0)
@@ -219,10 +226,7 @@ class _OneStepKernel(BaseEstimator, ABC):
             residuals, frequencies = out_of_fold_residuals(entry, grid, folds)
             scale = 1.4826 * weighted_median(np.abs(residuals), frequencies)
             return replace(plan, loss=self._loss(scale if scale > 0 else 1.0))
-        if isinstance(self.loss_scale, str):
-            check_choice("loss_scale", self.loss_scale, ("auto", "mad"))
-        scale = check_number("loss_scale", self.loss_scale, 0.0, np.finfo(float).max, open_low=True)
-        return replace(plan, loss=self._loss(scale))
+        return replace(plan, loss=self._loss(float(self.loss_scale)))
 
     @abstractmethod
     def _loss(self, scale: float) -> Loss:
@@ -404,7 +408,7 @@ class OneStepRegressor(RegressorMixin, _OneStepKernel):
         `sample_weight` are frequencies of the source rows.
         """
         refuse_target_as_labels(y)
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2)
+        X, y = check_source(self, X, y, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2)
         return self._fit(X, y, X_target, sample_weight, intercept=self.standardize)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -510,7 +514,7 @@ class OneStepClassifier(ClassifierMixin, _OneStepKernel):
     def fit(self, X: Any, y: Any, *, X_target: Any = None, sample_weight: Any = None) -> Self:
         """Fit to labelled source rows (X, y) and unlabelled target rows; see `OneStepRegressor.fit`."""
         refuse_target_as_labels(y)
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X, y = check_source(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
         check_classification_targets(y)
         s = check_weights(sample_weight, X)
         self.classes_ = np.unique(y if s is None else y[s > 0])  # a row of weight zero does not exist, nor its class
