@@ -54,6 +54,11 @@ def _add(total: Any, part: Any) -> Any:
 def map_blocks(function: Callable[[Any], np.ndarray], X: Any, floats_per_row: int = 64) -> np.ndarray:
     """function(X) for a function that acts on rows one by one, with intermediates of one block at a time."""
     n, step = len(X), max(_MIN_ROWS, _CACHE_FLOATS // max(1, floats_per_row))
+    first = function(X[:step])
     if n <= step:
-        return function(X)
-    return np.concatenate([function(X[start : start + step]) for start in range(0, n, step)])
+        return first
+    out = np.empty((n, *first.shape[1:]), dtype=first.dtype)
+    out[:step] = first
+    for start in range(step, n, step):
+        out[start : start + step] = function(X[start : start + step])
+    return out

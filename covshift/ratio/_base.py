@@ -93,7 +93,7 @@ class RatioEstimator(BaseEstimator, ABC):
             frequencies = s if kept is None or s is None else s[kept]
             sample = RatioSample(rows, X_target, frequencies, kept, n)
             weights, self.divergence_ = self._fit_ratio(sample)
-            if not np.any(weights > 0):
+            if not weights.max() > 0:
                 raise AllWeightsZeroError(self._all_zero_message(n))
             if kept is not None:
                 inside, weights = weights, self._predict_ratio(X)

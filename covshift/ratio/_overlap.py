@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from covshift.basis import squared_distances
+from covshift.blocks import sum_over_blocks
 from covshift.exceptions import OverlapWarning
 
 __all__ = ["effective_sample_size", "max_weight_share", "share_beyond_support", "warn_overlap"]
@@ -34,14 +35,19 @@ def effective_sample_size(w: np.ndarray, s: np.ndarray | None = None) -> float:
     largest = float(np.max(w, initial=0.0))
     if largest == 0.0:
         return 0.0
-    w = np.asarray(w, dtype=np.float64) / largest  # squares of tiny weights must not vanish
-    s = np.ones(1) if s is None else s
-    return float(np.sum(s * w) ** 2 / np.sum(s * w * w))
+
+    def sums(w: np.ndarray, s: np.ndarray | None) -> np.ndarray:
+        w = np.asarray(w, dtype=np.float64) / largest  # squares of tiny weights must not vanish
+        sw = w if s is None else s * w
+        return np.array([sw.sum(), sw @ w])
+
+    first, second = sum_over_blocks(sums, w, s)
+    return float(first**2 / second)
 
 
 def max_weight_share(w: np.ndarray, s: np.ndarray | None = None) -> float:
     """max w / sum s w: the largest share that one source row has in any weighted sum."""
-    total = float(np.sum(w if s is None else s * w, dtype=np.float64))
+    total = float(np.sum(w, dtype=np.float64) if s is None else np.dot(s, w))
     return float(np.max(w)) / total if total > 0 else 0.0
 
 

@@ -96,7 +96,10 @@ class _LeastSquaresRatio(RatioEstimator):
         return found
 
     def _predict_ratio(self, X: np.ndarray) -> np.ndarray:
-        return map_blocks(self._g, X, 2 * len(self.coef_) + 2 * X.shape[1]).astype(X.dtype, copy=False)
+        return map_blocks(lambda rows: self._g(rows).astype(rows.dtype, copy=False), X, self._floats_per_row())
+
+    def _floats_per_row(self) -> int:
+        return 4 * len(self.coef_) + 2 * len(self.centers_[0])
 
     def _g(self, X: np.ndarray) -> np.ndarray:
         return np.maximum(self._basis.transform(X, self.bandwidth_) @ self.coef_, 0.0)
@@ -108,9 +111,8 @@ class _LeastSquaresRatio(RatioEstimator):
             g = self._g(X)
             return np.array([len(g), g.sum(), g @ g]) if s is None else np.array([s.sum(), s @ g, s @ (g * g)])
 
-        width = 2 * len(self.coef_) + 2 * X.shape[1]
-        n_s, _, g2_s = sum_over_blocks(sums, X, s, floats_per_row=width)
-        n_t, g_t, g2_t = sum_over_blocks(sums, X_target, None, floats_per_row=width)
+        n_s, _, g2_s = sum_over_blocks(sums, X, s, floats_per_row=self._floats_per_row())
+        n_t, g_t, g2_t = sum_over_blocks(sums, X_target, None, floats_per_row=self._floats_per_row())
         return float(g_t / n_t - (1 - a) / 2 * g2_s / n_s - a / 2 * g2_t / n_t - 0.5)
 
     def _all_zero_message(self, n: int) -> str:

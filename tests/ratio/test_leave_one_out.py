@@ -55,7 +55,7 @@ SIZES = [(23, 16), (18, 18), (14, 21)]
 
 
 @pytest.mark.parametrize(("n_source", "n_target"), SIZES)
-@pytest.mark.parametrize("a", [0.0, 0.5])
+@pytest.mark.parametrize("a", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_single_equals_refits(n_source, n_target, a, weighted):
     X, T, rng = samples(n_source, n_target)
@@ -67,7 +67,7 @@ def test_single_equals_refits(n_source, n_target, a, weighted):
 
 
 @pytest.mark.parametrize(("n_source", "n_target"), SIZES)
-@pytest.mark.parametrize("a", [0.0, 0.5])
+@pytest.mark.parametrize("a", [0.0, 0.5, 1.0])
 def test_pairs_equal_refits(n_source, n_target, a):
     X, T, _ = samples(n_source, n_target)
     basis = GaussianBasis(T[:9])
