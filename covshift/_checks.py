@@ -97,7 +97,7 @@ def check_target(estimator: Any, X_target: Any, **check_params: Any) -> np.ndarr
 
 # What scikit-learn's own message does not say: which argument it is about, or what to do.
 _WAYS_OUT = {
-    "could not convert string": "X holds text: encode it as numbers first, for example by OneHotEncoder in a pipeline",
+    "could not convert string": "X holds text: encode it as numbers first, for example by OneHotEncoder",
     "sample(s)": "X: give more labelled source rows",
     "feature(s)": "X: give at least one column",
     "1D array": "X must be two-dimensional (rows, columns)",
