@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from covshift._split import Fold
+from covshift.blocks import map_blocks
 from covshift.losses import Loss
 from covshift.onestep._alternate import row_losses, scores
 from covshift.onestep._g_step import importance
@@ -86,14 +87,18 @@ def _averaged(
     shrink: str,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(F at the held-out source rows (n, K), g there, g at the held-out target rows) of the averaged fold model."""
-    columns = grid.columns
     target = np.flatnonzero(np.isin(prepared.kept, fold.target_test, assume_unique=True))
     F = np.zeros((len(fold.test), prepared.sample.Y.shape[1]))
     g_source, g_target = np.zeros(len(fold.test)), np.zeros(len(target))
-    for number, share in zip(index, q, strict=True):
-        i, c = divmod(int(number), len(columns))
-        F += share * scores(fits.bases[i].Phi[fold.test], fits.alpha[i][k][..., c : c + 1])[..., 0]
-        beta, j = fits.beta[i][k][:, c], columns.which[c]
-        g_source += share * importance(prepared.g.Psi[j][fold.test], beta, shrink)
-        g_target += share * importance(prepared.g.Psi_target[j][target], beta, shrink)
+    i, c = np.divmod(index, len(grid.columns))
+    for f, j in sorted(set(zip(i.tolist(), grid.columns.which[c].tolist(), strict=True))):
+        own = np.flatnonzero((i == f) & (grid.columns.which[c] == j))
+        F += scores(fits.bases[f].Phi[fold.test], fits.alpha[f][k][..., c[own]]) @ q[own]
+        beta = fits.beta[f][k][:, c[own]]
+
+        def g(Psi: np.ndarray, beta: np.ndarray = beta, q: np.ndarray = q[own]) -> np.ndarray:
+            return importance(Psi, beta, shrink) @ q
+
+        g_source += map_blocks(g, prepared.g.Psi[j][fold.test], len(own))
+        g_target += map_blocks(g, prepared.g.Psi_target[j][target], len(own))
     return F, g_source, g_target
