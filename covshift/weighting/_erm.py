@@ -29,7 +29,7 @@ from covshift.ratio import ULSIF
 from covshift.ratio._overlap import effective_sample_size, max_weight_share, warn_overlap
 from covshift.weighting._transforms import flatten
 
-__all__ = ["ImportanceWeighted"]
+__all__ = ["ImportanceWeighted", "refuse_words"]
 
 # Arrays reach the learner as they are; what it cannot take, it says itself.
 _ARRAYS: dict[str, Any] = {"dtype": None, "accept_sparse": True, "ensure_all_finite": False}
@@ -119,7 +119,7 @@ class ImportanceWeighted(MetaEstimatorMixin, BaseEstimator):
             no_target(self)
             gammas = (0.0,)
         if self.ratio is None and gammas != (0.0,):
-            _refuse_words(X)
+            refuse_words(X)
         kept = np.flatnonzero(s) if s is not None and not s.all() else None
         rows, labels = (X, y) if kept is None else (_safe_indexing(X, kept), y[kept])
         frequencies = s if kept is None or s is None else s[kept]
@@ -265,7 +265,7 @@ class ImportanceWeighted(MetaEstimatorMixin, BaseEstimator):
         return self._check_rows(X, reset=False)
 
 
-def _refuse_words(X: Any) -> None:
+def refuse_words(X: Any) -> None:
     """The default ratio is one of numbers; say so by column before the learner's own columns come into it."""
     if not hasattr(X, "columns"):
         return
