@@ -106,7 +106,7 @@ def _merge(path: Path, name: str, records: list[Record]) -> None:
     if path.exists():
         with path.open(newline="") as stream:
             old = [line for line in csv.DictReader(stream) if line["row"] != name]
-    about = {"row": name, "command": f"python -m benchmarks {name}", "versions": _versions(), "machine": _machine()}
+    about = {"row": name, "command": f"python -m benchmarks {name}", "versions": versions(), "machine": _machine()}
     new = [asdict(record) | {"reached": record.reached, "measured": f"{record.measured:.4g}"} for record in records]
     order = list(ROWS)
     lines = old + [line | about for line in new]
@@ -120,7 +120,7 @@ def _merge(path: Path, name: str, records: list[Record]) -> None:
     os.replace(partial, path)
 
 
-def _versions() -> str:
+def versions() -> str:
     names = ("covshift", "numpy", "scipy", "scikit-learn")
     return " ".join(
         [f"python {platform.python_version()}", *(f"{name} {importlib.metadata.version(name)}" for name in names)]

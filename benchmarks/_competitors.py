@@ -42,7 +42,10 @@ def _python() -> str:
     if not ready.exists():
         print(f"making {_FOLDER} with {', '.join(_PACKAGES)} (some 2 GB, because adapt needs TensorFlow)", flush=True)
         venv.create(_FOLDER, with_pip=True, clear=_FOLDER.exists())
-        subprocess.run([str(python), "-m", "pip", "install", "-q", *_PACKAGES], check=True)
+        install = [str(python), "-m", "pip", "install", "-q", *_PACKAGES]
+        done = subprocess.run(install, check=False, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(_PACKAGES)} could not be installed:\n{done.stderr}")
         ready.touch()
     return str(python)
 
