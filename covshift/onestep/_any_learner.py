@@ -24,6 +24,7 @@ from covshift._checks import (
     refuse_target_as_labels,
     unwrap_target,
 )
+from covshift._learner import check_takes_weights, fit_weighted
 from covshift._split import Fold
 from covshift.exceptions import AllWeightsZeroError
 from covshift.losses import get_loss
@@ -35,7 +36,6 @@ from covshift.onestep._sample import Prepared
 from covshift.onestep._scores import reference_weights, uniform_reference
 from covshift.onestep._search import Scoring, averaging_weights
 from covshift.ratio._overlap import effective_sample_size, max_weight_share, warn_overlap
-from covshift.weighting._learner import check_takes_weights, fit_weighted
 
 _REGS_G = (0.01, 0.1, 1.0, 10.0)
 _UNWEIGHTED_ESS = 0.99
