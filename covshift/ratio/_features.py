@@ -56,16 +56,18 @@ def make_basis(
 ) -> RatioBasis:
     """Draw centres, z-score on the pooled rows if asked to, and take the median distance of all rows to the centres.
 
-    More than 65,536 rows of a sample, and more than 2^20 distances, are thinned to evenly spaced rows.
+    More than 65,536 rows of a sample, and more than 2^20 distances, are thinned (`thinned_rows`).
     """
     X, X_target, s = sample.X, sample.X_target, sample.s
-    centers = draw_centers(_thin(X, _CENTRE_ROWS), _thin(X_target, _CENTRE_ROWS), n_centers, where, rng)
+    candidates = X[thinned_rows(X, s, _CENTRE_ROWS)]
+    candidates_target = X_target[thinned_rows(X_target, None, _CENTRE_ROWS)]
+    centers = draw_centers(candidates, candidates_target, n_centers, where, rng)
     d = X.shape[1]
     middle, scale = pooled_scaling(X, X_target, s) if standardize else (np.zeros(d), np.ones(d))
-    rows = _MEDIAN_DISTANCES // (2 * len(centers))
-    few, few_target = ((_thin(a, rows) - middle) / scale for a in (X, X_target))
-    scaled = (centers - middle) / scale
-    median = median_bandwidth(few, few_target, scaled, None if s is None else _thin(s, rows))
+    limit = _MEDIAN_DISTANCES // (2 * len(centers))
+    kept, kept_target = thinned_rows(X, s, limit), thinned_rows(X_target, None, limit)
+    few, few_target, scaled = ((rows - middle) / scale for rows in (X[kept], X_target[kept_target], centers))
+    median = median_bandwidth(few, few_target, scaled, None if s is None else s[kept])
     return RatioBasis(ScaledBasis(BASES[name].from_centers(scaled), middle, scale), centers, median)
 
 
@@ -93,5 +95,30 @@ def pooled_scaling(X: np.ndarray, X_target: np.ndarray, s: np.ndarray | None) ->
     return middle * unit, np.where(spread > 1e-12, spread, 1.0) * unit
 
 
-def _thin(rows: np.ndarray, limit: int) -> np.ndarray:
-    return rows[:: -(-len(rows) // max(limit, 1))]
+def thinned_rows(rows: np.ndarray, s: np.ndarray | None, limit: int) -> np.ndarray | slice:
+    """Which of many rows to look at: about `limit` of them, chosen by a hash of their content.
+
+    Neither order nor repetition decides, so a row of frequency k is still k copies. Up to `limit` rows (frequencies
+    counted) all are kept.
+    """
+    n = float(len(rows)) if s is None else float(s.sum())
+    if n <= limit:
+        return slice(None)
+    odd = 2 * np.arange(1, rows.shape[1] + 1, dtype=np.uint64) + np.uint64(1)
+    share, step = limit / n, 1 << 14
+    kept = []
+    for start in range(0, len(rows), step):
+        bits = (rows[start : start + step].astype(np.float64) + 0.0).view(np.uint64)  # + 0.0: no negative zero
+        h = _mixed(_mixed(bits * odd).sum(axis=1, dtype=np.uint64))
+        kept.append(start + np.flatnonzero(h < share * 2.0**64))
+    chosen = np.concatenate(kept)
+    if len(chosen) == 0:
+        return slice(0, 1)
+    return chosen[:: -(-len(chosen) // (2 * limit))]  # where one row makes up much of the sample
+
+
+def _mixed(h: np.ndarray) -> np.ndarray:
+    """A bijection of 64-bit words in which every bit depends on all (the finaliser of SplitMix64)."""
+    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return h ^ (h >> np.uint64(31))
