@@ -239,7 +239,12 @@ class ImportanceWeighted(MetaEstimatorMixin, BaseEstimator):
         finite = numbers and bool(np.isfinite(rows).all() and np.isfinite(X_target).all())
         if X_target is not None:
             warn_overlap(
-                self, inside, rows, X_target if finite else None, s=s if kept is None or s is None else s[kept]
+                self,
+                inside,
+                rows,
+                X_target if finite else None,
+                s=s if kept is None or s is None else s[kept],
+                stacklevel=4,
             )
 
     def _check_labelled(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:

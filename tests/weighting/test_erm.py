@@ -5,13 +5,14 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 import sklearn
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -399,3 +400,58 @@ def test_callers_arrays_are_not_written_to():
     s = np.ones(40)
     s.flags.writeable = False
     ImportanceWeighted(Ridge(), quick(), (0.5, 1.0)).fit(X, y, X_target=X_target, sample_weight=s).predict_weights(X)
+
+
+@pytest.mark.filterwarnings("ignore::covshift.exceptions.OverlapWarning")
+def test_degenerate_samples_give_a_model_or_a_sentence():
+    X, y, X_target = regression(n=40)
+    ulsif, ridge = ULSIF(random_state=0), ImportanceWeighted(Ridge(), random_state=0)
+    np.testing.assert_allclose(ridge.fit(X, np.ones(40), X_target=X_target).predict(X), 1.0)  # constant y
+    np.testing.assert_array_equal(ridge.fit(np.ones((40, 1)), y, X_target=X_target).weights_ > 0, True)
+    assert ridge.fit(np.hstack([X, np.ones((40, 1))]), y, X_target=np.hstack([X_target, np.ones((150, 1))])).adapted_
+    assert ridge.fit(X, y, X_target=X_target[:3]).ess_ > 0  # fewer target rows than centres
+    with pytest.raises(ValueError, match="at least 2 classes.*only one class"):
+        ImportanceWeighted(LogisticRegression(), ulsif).fit(X, ["a"] * 40, X_target=X_target)
+    with pytest.raises(ValueError, match="X has 1 row"):
+        ridge.fit(X[:1], y[:1], X_target=X_target)
+    with pytest.raises(ValueError, match=r"X_target: Found array with 0 sample\(s\)"):
+        ridge.fit(X, y, X_target=X_target[:0])
+    with pytest.raises(ValueError, match="0 sample"):
+        ridge.fit(X[:0], y[:0], X_target=X_target)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_huge_and_tiny_units_of_the_inputs_do_not_matter(scale):
+    X, y, X_target = regression(n=60)
+    model = ImportanceWeighted(LinearRegression(), quick())
+    plain, scaled = (clone(model).fit(c * X, y, X_target=c * X_target) for c in (1.0, scale))
+    np.testing.assert_allclose(scaled.weights_, plain.weights_, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [np.asfortranarray, lambda A: np.repeat(A, 2, axis=0)[::2], lambda A: A.astype(object), list, pl.DataFrame],
+    ids=["fortran", "strided", "object", "list", "polars"],
+)
+def test_kinds_of_arrays_change_nothing(kind):
+    X, y, X_target = (np.round(a, 6) for a in regression(n=60))
+    model = ImportanceWeighted(Ridge(), quick())
+    plain = clone(model).fit(X, y, X_target=X_target).predict(X)
+    np.testing.assert_allclose(model.fit(kind(X), y, X_target=kind(X_target)).predict(kind(X)), plain, rtol=1e-10)
+
+
+def test_float32_stays_within_its_accuracy():
+    X, y, X_target = regression(n=60)
+    model = ImportanceWeighted(Ridge(), quick())
+    plain = clone(model).fit(X, y, X_target=X_target).predict(X)
+    single = model.fit(X.astype(np.float32), y, X_target=X_target.astype(np.float32))
+    assert single.weights_.dtype == np.float32
+    np.testing.assert_allclose(single.predict(X.astype(np.float32)), plain, atol=1e-4)
+
+
+def test_steps_that_put_out_frames():
+    X, y, X_target = regression(n=60)
+    frame, target = (pd.DataFrame(a, columns=["x"]) for a in (X, X_target))
+    pipeline = make_pipeline(StandardScaler().set_output(transform="pandas"), Ridge())
+    model = ImportanceWeighted(pipeline, quick()).fit(frame, y, X_target=target, sample_weight=np.ones(60))
+    assert list(model.estimator_[-1].feature_names_in_) == ["x"]
