@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -261,3 +262,25 @@ def test_huge_and_tiny_units(name, scale):
     plain = make(name).fit(X, X_target=T).weights_
     scaled = make(name).fit(X * scale, X_target=T * scale).weights_
     np.testing.assert_allclose(scaled, plain, rtol=1e-4, atol=1e-6)
+
+
+def test_plain_ratios_average_near_one_on_the_source(name):
+    for seed in range(3):
+        X, T = samples(200, 200, d=1, shift=0.7, seed=seed)
+        ratio = make(name).fit(X, X_target=T)
+        if "relative_alpha" in ratio.get_params():
+            r = (1 - ratio.relative_alpha) * ratio.weights_.mean() + ratio.relative_alpha * ratio.predict(T).mean()
+            assert 0.5 < r < 2  # a relative ratio averages one on the mixture of both samples
+        else:
+            assert 0.5 < ratio.weights_.mean() < 2
+
+
+def test_sparse_rows_are_taken_or_refused_with_a_way_out(name):
+    X, T = samples()
+    try:
+        w = make(name).fit(csr_matrix(X), X_target=csr_matrix(T)).weights_
+    except TypeError as problem:
+        assert "dense" in str(problem)
+        assert "toarray" in str(problem)
+        return
+    np.testing.assert_allclose(w, make(name).fit(X, X_target=T).weights_, rtol=1e-5)
