@@ -18,7 +18,7 @@ from covshift.exceptions import AllWeightsZeroError
 from covshift.experiments.contract import Draw, Fitted
 from covshift.losses import Loss, get_loss
 from covshift.onestep._alternate import Plan, Solution, f_step, row_losses, scores
-from covshift.onestep._door import REGS_G, Entry, default_regs_f, make_entry, shared_median
+from covshift.onestep._door import REGS_G, WIDTHS_F, Entry, default_regs_f, make_entry, shared_median
 from covshift.onestep._g_step import make_systems
 from covshift.onestep._kernel import KernelModel
 from covshift.onestep._sample import FBasis, Prepared, Sample
@@ -46,7 +46,8 @@ class TwoStep:
     weighting : "none" (ERM), "flattened" (EIWERM: uLSIF's ratio to the power gamma), "relative" (RIWERM: RuLSIF's
         relative ratio), "given" (`Draw.true_ratio` to the power gamma)
     exponents : gamma for "flattened" and "given", relative alpha for "relative"; searched together with f
-    bandwidth_f, bandwidth_g : "median" or numbers; bandwidth_g and reg_g are searched by (R)uLSIF's own k-fold score
+    bandwidth_f, bandwidth_g : "median", for f also "auto" (the default's), or numbers;
+        bandwidth_g and reg_g are searched by (R)uLSIF's own k-fold score
     median_of : rows whose distances to the centres give the median: "pooled", "source" or "target"
     criterion : "iwcv" (held-out losses weighted by uLSIF's ratio; for "none" plain cross-validation) or "corrected"
         (the score of `OneStepRegressor`)
@@ -194,7 +195,9 @@ def fit_two_step(draw: Draw, seed: int, how: TwoStep) -> Fitted:
 
 
 def _numbers(bandwidths: Sequence[float] | str, median: float) -> tuple[float, ...]:
-    return (median,) if isinstance(bandwidths, str) else tuple(bandwidths)
+    if isinstance(bandwidths, str):
+        return tuple(width * median for width in (WIDTHS_F if bandwidths == "auto" else (1.0,)))
+    return tuple(bandwidths)
 
 
 def _weights(draw: Draw, problem: Problem, how: TwoStep) -> tuple[np.ndarray, np.ndarray]:

@@ -12,15 +12,17 @@ from covshift.basis import BASES, Basis, draw_centers, median_bandwidth
 from covshift.blocks import sum_over_blocks
 from covshift.onestep._sample import Sample, check_folds
 
-REGS_G = tuple(float(v) for v in np.logspace(-3, 2, 9))
+REGS_G = tuple(float(v) for v in np.logspace(-2, 2, 5))
+# What bandwidth_f="auto" tries: wide Gaussians with little ridge are close to low polynomials.
+WIDTHS_F = (1.0, 2.0, 4.0)
 
 
 def default_regs_f(n: float) -> tuple[float, ...]:
-    """reg_f = logspace(-5, 1, 10) up to 100 rows, and as 100/n above: the ridge reg_f n I keeps its absolute range.
+    """reg_f = logspace(-6, 1, 11) up to 100 rows, and as 100/n above: the ridge reg_f n I keeps its absolute range.
 
     With a range fixed in reg_f the smallest value binds from about a thousand rows on.
     """
-    return tuple(float(v) for v in np.logspace(-5, 1, 10) * min(1.0, 100.0 / n))
+    return tuple(float(v) for v in np.logspace(-6, 1, 11) * min(1.0, 100.0 / n))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import sys
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -32,7 +33,7 @@ from covshift._split import Fold
 from covshift.basis import BASES, weighted_median
 from covshift.losses import Loss, get_loss
 from covshift.onestep._alternate import Plan
-from covshift.onestep._door import REGS_G, Entry, default_regs_f, make_entry, shared_median
+from covshift.onestep._door import REGS_G, WIDTHS_F, Entry, default_regs_f, make_entry, shared_median
 from covshift.onestep._kernel import cv_results, fit_kernel
 from covshift.onestep._pilot import out_of_fold_residuals
 from covshift.onestep._search import Grid, Scoring
@@ -49,6 +50,7 @@ _PAPER = {
     "criterion": "objective",
     "selection": "best",
     "standardize": False,
+    "bandwidth_f": "median",
     "loss_scale": 1.0,
     "start": "zero",
     "max_iter": 10,
@@ -176,21 +178,26 @@ class _OneStepKernel(BaseEstimator, ABC):
         self._report(X, s, X_target)
         return self
 
+    def _fixed_regs(self) -> bool:
+        """Whether both regularisations are numbers: then bandwidth_f="auto" is the median, nothing is searched."""
+        return isinstance(self.reg_f, Real) and isinstance(self.reg_g, Real)
+
     def _folds(self, entry: Entry, seed: int) -> list[Fold] | None:
         """Paired folds; None where a single candidate needs none and the samples are too small to cut."""
         n, n_target = len(entry.sample.X), len(entry.sample.X_target)
-        numbers = (self.bandwidth_f, self.bandwidth_g, self.reg_f, self.reg_g)
-        single = all(np.ndim(v) == 0 and v not in ("auto", "ulsif") for v in numbers)
+        widths = (self.bandwidth_f, self.bandwidth_g)
+        single = self._fixed_regs() and all(np.ndim(v) == 0 and v != "ulsif" for v in widths)
         if single and (min(n, n_target) < 2 or self.loss_scale != "mad" and isinstance(self.cv, int) and n < 4):
             return None
         return entry.folds(self.cv, isinstance(self, ClassifierMixin), seed)
 
     def _grid(self, entry: Entry, median: float, folds: list[Fold] | None) -> Grid:
         """Words become numbers; without a target g is held at one."""
+        widths = WIDTHS_F if entry.sample.basis.has_bandwidth and not self._fixed_regs() else (1.0,)
         around = tuple(float(v) for v in median * np.geomspace(0.1, 2.0, 9))
         words: dict[str, dict[str, tuple[float, ...]]] = {
             "reg_f": {"auto": default_regs_f(entry.sample.n)},
-            "bandwidth_f": {"median": (median,)},
+            "bandwidth_f": {"median": (median,), "auto": tuple(width * median for width in widths)},
             "reg_g": {"auto": REGS_G, "ulsif": REGS_G},
             "bandwidth_g": {"median": (median,), "ulsif": around},
         }
@@ -300,10 +307,11 @@ class OneStepRegressor(RegressorMixin, _OneStepKernel):
     ----------
     loss : "squared", "tukey" or "welsch" (robust; fitted by iteratively reweighted least squares)
     n_centers : number of basis functions b
-    bandwidth_f, bandwidth_g : number, sequence, or "median" (distance of all rows to the centres); for g also
-        "ulsif", the bandwidth that uLSIF's own cross-validation picks. In z-scored units where `standardize` is on.
-    reg_f, reg_g : number, sequence, or "auto" (logspace(-5, 1, 10), above 100 rows times 100/n, and
-        logspace(-3, 2, 9)); for g also "ulsif".
+    bandwidth_f, bandwidth_g : number, sequence, or "median" (distance of all rows to the centres); for f also "auto"
+        (1, 2 and 4 times the median; the median where reg_f and reg_g are numbers), for g also "ulsif", the
+        bandwidth that uLSIF's own cross-validation picks. In z-scored units where `standardize` is on.
+    reg_f, reg_g : number, sequence, or "auto" (logspace(-6, 1, 11), above 100 rows times 100/n, and
+        logspace(-2, 2, 5)); for g also "ulsif".
         With shrink="one", reg_g=inf is the unweighted learner. All weights times c equals reg_f divided by c.
     centers : "both" (half from target, half from source), "target" (the paper's) or "source"
     shrink : "one" (g = max(1 + beta'psi, 0), heavy regularisation is the unweighted learner) or "zero" (the paper's
@@ -355,7 +363,7 @@ class OneStepRegressor(RegressorMixin, _OneStepKernel):
         loss: str = "squared",
         *,
         n_centers: int = 50,
-        bandwidth_f: Any = "median",
+        bandwidth_f: Any = "auto",
         bandwidth_g: Any = "median",
         reg_f: Any = "auto",
         reg_g: Any = "auto",
@@ -438,7 +446,7 @@ class OneStepClassifier(ClassifierMixin, _OneStepKernel):
 
     loss : "squared" ((1 - y f)^2, closed form), "hinge" (weighted SVM), "logistic" or "cross_entropy" (softmax, any
         number of classes). More than two classes need "squared" or "cross_entropy".
-    selection : "best" by default, the safer choice for classification
+    selection : "best" by default, the safer choice for classification; bandwidth_f="median"
     criterion : "corrected" is defined by squared errors; hinge, logistic and cross_entropy use "objective"
         (`criterion_` tells)
 

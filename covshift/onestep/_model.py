@@ -42,7 +42,9 @@ class KernelModel:
         return map_blocks(block, X, 3 * self.basis.n_features)
 
     def weights(self, X: np.ndarray) -> np.ndarray:
-        """sum_c q_c max(g_c(x), 0), shape (n,)."""
+        """sum_c q_c max(g_c(x), 0), shape (n,); exactly one where no candidate moves a weight."""
+        if self.shrink == "one" and not self.beta.any():
+            return np.ones(len(X))
 
         def block(rows: np.ndarray) -> np.ndarray:
             prepared = self.basis.prepare(self.units.apply(rows))

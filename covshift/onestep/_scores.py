@@ -9,6 +9,7 @@ import numpy as np
 from covshift._split import Fold
 from covshift.blocks import sum_over_blocks
 from covshift.onestep._alternate import Candidates, Plan, Solution, row_losses, scores
+from covshift.onestep._door import REGS_G
 from covshift.onestep._f_step import FRows
 from covshift.onestep._g_step import GRows, GSystem
 from covshift.onestep._objective import weighted_mean
@@ -16,8 +17,6 @@ from covshift.onestep._sample import FBasis, Sample
 
 _TEMPERATURE = 0.03
 _WEIGHT_FLOOR = 1e-9
-# reg_g for the reference where the grid itself has no finite value (the unweighted learner).
-DEFAULT_REGS_G = tuple(float(v) for v in np.logspace(-3, 2, 9))
 
 
 def fold_objective(rows: FRows, g: GRows, fit: Solution, candidates: Candidates, plan: Plan) -> np.ndarray:
@@ -48,7 +47,8 @@ def reference_weights(
     c runs over the grid of g; g_c is the clipped loss-free uLSIF of the fold that held row i out, and J_c the mean
     over folds of mean_s g_c^2 - 2 mean_t g_c on held-out rows.
     """
-    regs = np.array([reg for reg in regs_g if np.isfinite(reg)] or DEFAULT_REGS_G)
+    # A grid without any finite value (the unweighted learner) is judged as the default grid is.
+    regs = np.array([reg for reg in regs_g if np.isfinite(reg)] or REGS_G)
     J, values, target_means = [], [], []
     for fold_systems, g in zip(systems, held_out, strict=True):
         betas = [system.loss_free(regs, m) for system in fold_systems]

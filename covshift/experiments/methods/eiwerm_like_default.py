@@ -12,6 +12,6 @@ from covshift.experiments.kernel_iwerm import TwoStep, fit_two_step
 def fit(draw: Draw, seed: int, *, weighting: str = "flattened", **options: Any) -> Fitted:
     """`weighting` "given" is the true ratio in the same frame; `options` are fields of `TwoStep`."""
     default = OneStepClassifier() if draw.kind == "classification" else OneStepRegressor()
-    shared = ("centers", "standardize", "criterion", "selection", "variance_weight", "sharpness")
+    shared = ("bandwidth_f", "centers", "standardize", "criterion", "selection", "variance_weight", "sharpness")
     how = {name: getattr(default, name) for name in shared}
     return fit_two_step(draw, seed, TwoStep(weighting=weighting, **(how | options)))
