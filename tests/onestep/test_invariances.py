@@ -13,7 +13,14 @@ from covshift import OneStepClassifier, OneStepRegressor, Target
 
 pytestmark = pytest.mark.filterwarnings("ignore::covshift.OverlapWarning")
 
-SMALL = {"n_centers": 8, "reg_f": (1e-2, 1.0), "reg_g": (0.01, 1.0), "cv": 2, "random_state": 0}
+SMALL = {
+    "n_centers": 8,
+    "bandwidth_f": "median",
+    "reg_f": (1e-2, 1.0),
+    "reg_g": (0.01, 1.0),
+    "cv": 2,
+    "random_state": 0,
+}
 
 
 def shifted(seed=0, n=45, n_target=40):
