@@ -237,13 +237,13 @@ class OneStep(MetaEstimatorMixin, BaseEstimator):
         """(Y (n, K) in the units of the losses, what a stratified split looks at)."""
         if is_classifier(self):
             check_classification_targets(y)
-            self.classes_, codes = np.unique(y, return_inverse=True)
-            present = np.unique(codes if s is None else codes[s > 0])
-            if len(present) < 2:
+            self.classes_ = np.unique(y if s is None else y[s > 0])  # a class without weight does not exist
+            if len(self.classes_) < 2:
                 raise ValueError(
-                    f"y has one class only ({self.classes_[present[0]]!r}) among rows with weight: a classifier "
-                    "needs at least 2 classes"
+                    f"y has one class only ({self.classes_[0]!r}) among rows with weight: a classifier needs at "
+                    "least 2 classes"
                 )
+            codes = np.searchsorted(self.classes_, y)
             return np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, -1.0), codes.astype(float)
         z = y.astype(np.float64)
         self._middle = float(np.average(z, weights=s))

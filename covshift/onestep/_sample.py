@@ -82,7 +82,8 @@ class Prepared:
     """A sample with everything that all candidates share: distances, and g's features for each bandwidth_g.
 
     Means of features over the target are exact. What needs target rows one by one (the mean of a g clipped at rows,
-    the variance of fold models) sees at most 2^17 of them, evenly thinned: `kept` are their numbers.
+    the variance of fold models) sees at most 2^17 of them, over all bandwidths_g, evenly thinned: `kept` are their
+    numbers.
     """
 
     sample: Sample
@@ -95,7 +96,7 @@ class Prepared:
     @classmethod
     def of(cls, sample: Sample, bandwidths_g: tuple[float, ...]) -> Prepared:
         basis, n_target = sample.basis, len(sample.X_target)
-        kept = np.arange(0, n_target, -(-n_target // _MAX_TARGET_ROWS))
+        kept = np.arange(0, n_target, -(-n_target // max(1, _MAX_TARGET_ROWS // len(bandwidths_g))))
         rows, rows_target = basis.prepare(sample.X), basis.prepare(sample.X_target[kept])
         g = GRows(
             [basis.features(rows, sigma) for sigma in bandwidths_g],
