@@ -19,6 +19,8 @@ from benchmarks._record import Record
 
 # name -> module:function. A function returns a Record or a list of them.
 ROWS = {
+    "full-search": "benchmarks.bench_onestep:full_search",
+    "default-fit": "benchmarks.bench_onestep:default_fit",
     "ulsif-search": "benchmarks.bench_ulsif:search",
     "ulsif-growth": "benchmarks.bench_ulsif:growth_and_memory",
     "ulsif-competitors": "benchmarks.bench_ulsif:competitors",
