@@ -258,11 +258,8 @@ class OneStep(MetaEstimatorMixin, BaseEstimator):
 
         def fit(rows: np.ndarray, w: np.ndarray) -> Any:
             rows, w = rows[w > 0], w[w > 0]
-            if is_classifier(self) and len(np.unique(y[rows])) < 2:
-                raise ValueError(
-                    f"only rows of class {y[rows][0]!r} keep weight in a fold: use a larger reg_g or bandwidth_g, or "
-                    "fewer folds (cv)"
-                )
+            if not len(rows) or (is_classifier(self) and len(np.unique(y[rows])) < 2):
+                return None
             return fit_weighted(clone(self.estimator), _safe_indexing(X, rows), y[rows], w)
 
         def raw(model: Any, at: Any) -> np.ndarray:
@@ -326,7 +323,7 @@ class OneStep(MetaEstimatorMixin, BaseEstimator):
             )
             if self.verbose:
                 print(f"[OneStep] bandwidth_g={bandwidths[j]:.3g} reg_g={reg:.3g}", file=sys.stderr, flush=True)
-            if fit.all_zero:
+            if fit.failed:
                 return fit, np.inf
             if self.criterion == "objective":
                 return fit, cross_objective(fit, sides[j], folds, reg, shrink, coupling)
@@ -339,7 +336,8 @@ class OneStep(MetaEstimatorMixin, BaseEstimator):
         if not np.isfinite(S).any():
             raise AllWeightsZeroError(
                 f"every importance weight was clipped to zero for every candidate (bandwidth_g={bandwidths}, "
-                f"reg_g={regs}): use a larger bandwidth_g or reg_g, or shrink='one'"
+                f"reg_g={regs}), at all rows or within a fold, or only one class kept weight there: use a larger "
+                "bandwidth_g or reg_g, fewer folds (cv), or shrink='one'"
             )
         index, q = averaging_weights(S, reference.n_eff, scoring)
         params = [{"bandwidth_g": bandwidths[j], "reg_g": reg} for j, reg in candidates]

@@ -19,7 +19,7 @@ FitPredict = Callable[[np.ndarray, np.ndarray], Any]
 class Learner:
     """f as the alternation sees it; row numbers in, numbers out.
 
-    fit(rows, weights) -> a fitted learner; scores(fitted, rows) -> F (n, K); scores_target(fitted) -> F (n_t, K);
+    fit(rows, weights) -> a fitted learner, None where no weight or one class is left; scores(fitted, rows) -> F (n, K); scores_target(fitted) -> F (n_t, K);
     losses(F, rows) -> l (n,), what g is shown.
     """
 
@@ -49,7 +49,7 @@ class CrossFit:
     F: np.ndarray  # (n, K) scores of each row's own held-out fold model
     l: np.ndarray  # (n,) losses that g was shown last
     history: list[dict[str, float]] = field(default_factory=list)
-    all_zero: bool = False
+    failed: bool = False  # no weight left, or weight on one class only, at all rows or in some fold
 
 
 def cross_fit(
@@ -81,9 +81,9 @@ def cross_fit(
         free = g.system.step(root_k * u, root_k * lbar, regs, shrink, m)
         beta = np.maximum(free, 0.0) if shrink == "zero" else free
         w = importance(g.rows.Psi[0], beta, shrink)
-        if not w.any():
-            return CrossFit(beta[:, 0], w[:, 0], [], np.empty((n, 0)), np.empty(n), history, all_zero=True)
         models = [learner.fit(fold.train, w[fold.train, 0] * frequencies[fold.train]) for fold in folds]
+        if any(model is None for model in models):
+            return CrossFit(beta[:, 0], w[:, 0], [], np.empty((n, 0)), np.empty(n), history, failed=True)
         F = _held_out_scores(learner, models, folds, n)
         l = learner.losses(F, every)
         if not out_of_fold:
