@@ -147,8 +147,8 @@ class ULSIF(_LeastSquaresRatio):
         k-fold scores
     loo : "single" (every row on its own, all rows used, order-free) or "pairs" (row i of both samples at once)
     standardize : z-score the inputs on the pooled rows first; bandwidths are then in those units. In ten inputs, one
-        of them shifted by its sd, this costs little where all have one unit (normalised error .90 against .85) and
-        saves the fit where five others have three times the unit of the shifted one (.90 against 1.00)
+        of them shifted by its sd, this costs little where all have one unit (normalised error .93 against .88) and
+        saves the fit where five others have three times the unit of the shifted one (.93 against 1.00)
     n_jobs : threads over bandwidths
     random_state : draws centres and folds
 
