@@ -19,8 +19,8 @@ FitPredict = Callable[[np.ndarray, np.ndarray], Any]
 class Learner:
     """f as the alternation sees it; row numbers in, numbers out.
 
-    fit(rows, weights) -> a fitted learner, None where no weight or one class is left; scores(fitted, rows) -> F (n, K);
-    scores_target(fitted) -> F (n_t, K); losses(F, rows) -> l (n,), what g is shown.
+    fit(rows, weights) -> a fitted learner, None where no weight or one class is left; scores(fitted, rows) -> F
+    (n, K); scores_target(fitted) -> F (n_t, K); losses(F, rows) -> l (n,), what g is shown.
     """
 
     fit: Callable[[np.ndarray, np.ndarray], Any]
