@@ -38,7 +38,8 @@ def main() -> None:
         for row in csv.DictReader(file):
             values[row["method"]].append(float(row["value"]))
     about = json.loads((RESULTS / "toy" / "settings.json").read_text())
-    made_by = {key: json.dumps(about[key]) for key in ("command", "versions", "machine", "commit") if key in about}
+    made_by = {"command": "covshift reproduce toy --out results", "seeds": f"0..{about['settings']['trials'] - 1}"}
+    made_by |= {key: json.dumps(about[key]) for key in ("versions", "machine", "commits")}
     with (RESULTS / "toy_core.csv").open("w", newline="") as file:
         columns = ("method", "trials", "mean", "standard_error", "wanted", "reached", *made_by)
         writer = csv.DictWriter(file, columns, lineterminator="\n")
