@@ -342,9 +342,8 @@ def big_target(n_target):
 
 
 def test_many_more_target_rows_than_source_rows():
-    seconds, mebibytes = big_target(60_000)
-    assert seconds < 20
-    assert mebibytes < 400
+    _, mebibytes = big_target(30_000)
+    assert mebibytes < 250
 
 
 @pytest.mark.slow
