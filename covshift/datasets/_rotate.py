@@ -25,7 +25,7 @@ def rotate_images(images: Any, degrees: Any) -> Any:
 
     Returns
     -------
-    float32 array (or tensor on the images' device) of the same shape and the same range of values
+    array (or tensor on the images' device) of the same shape and range of values; float64 stays, all else is float32
 
     Examples
     --------
@@ -41,10 +41,11 @@ def rotate_images(images: Any, degrees: Any) -> Any:
         return _rotate_torch(images, degrees)
     images = np.asarray(images)
     degrees = np.broadcast_to(np.asarray(degrees, dtype=np.float64), len(images))
-    out = np.empty(images.shape, dtype=np.float32)
+    dtype = np.float64 if images.dtype == np.float64 else np.float32
+    out = np.empty(images.shape, dtype=dtype)
     for start in range(0, len(images), _CHUNK):
         part = slice(start, start + _CHUNK)
-        out[part] = _rotate_numpy(images[part].astype(np.float32), degrees[part])
+        out[part] = _rotate_numpy(images[part].astype(dtype), degrees[part])
     return out
 
 
@@ -56,7 +57,7 @@ def _rotate_numpy(images: np.ndarray, degrees: np.ndarray) -> np.ndarray:
     rows = y * np.cos(t) + x * np.sin(t) + (height - 1) / 2
     columns = x * np.cos(t) - y * np.sin(t) + (width - 1) / 2
     r0, c0 = np.floor(rows).astype(np.int64), np.floor(columns).astype(np.int64)
-    down, right = (rows - r0).astype(np.float32), (columns - c0).astype(np.float32)
+    down, right = (rows - r0).astype(images.dtype), (columns - c0).astype(images.dtype)
     # A border of zeros on each side; reads further out land on it as well.
     padded = np.pad(images, ((0, 0), (1, 1), (1, 1)))
     which = np.arange(n)[:, None, None]
@@ -73,19 +74,20 @@ def _rotate_torch(images: Any, degrees: Any) -> Any:
     from torch.nn import functional
 
     n, height, width = images.shape
-    t = torch.deg2rad(torch.as_tensor(degrees, dtype=torch.float32, device=images.device)).expand(n)
+    dtype = images.dtype if images.dtype in (torch.float32, torch.float64) else torch.float32
+    t = torch.deg2rad(torch.as_tensor(degrees, dtype=dtype, device=images.device)).expand(n)
     # torch's grid is (x, y) in units of half the distance between the outer pixel centres.
     half_height, half_width = max(height - 1, 1) / 2, max(width - 1, 1) / 2
     zero = torch.zeros_like(t)
     across = torch.stack([t.cos(), -t.sin() * (half_height / half_width), zero], dim=1)
     down = torch.stack([t.sin() * (half_width / half_height), t.cos(), zero], dim=1)
     matrix = torch.stack([across, down], dim=1)
-    out = torch.empty(n, height, width, device=images.device)
+    out = torch.empty(n, height, width, dtype=dtype, device=images.device)
     for start in range(0, n, 16 * _CHUNK):
         part = slice(start, start + 16 * _CHUNK)
         grid = functional.affine_grid(matrix[part], [len(t[part]), 1, height, width], align_corners=True)
         turned = functional.grid_sample(
-            images[part, None].float(), grid, mode="bilinear", padding_mode="zeros", align_corners=True
+            images[part, None].to(dtype), grid, mode="bilinear", padding_mode="zeros", align_corners=True
         )
         out[part] = turned[:, 0]
     return out
