@@ -7,7 +7,6 @@ import numpy as np
 from covshift.datasets import fetch_libsvm, make_biased_split
 from covshift.experiments.contract import Draw, draw_rows
 
-
 # The worst direction can leave the source with one class, which no method can learn from: then the next draw of the
 # same generator is taken.
 _MAX_DRAWS = 100
