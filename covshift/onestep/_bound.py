@@ -23,7 +23,9 @@ class RiskBound:
 
     J_UB = (mean_s l g)^2 + m^2 (mean_s g^2 - 2 mean_t g + C) on held-out rows, second term cut at 0. C = mean_t r
     is estimated by cross-fitting and usually far too small where the shift is strong: with few source rows under the
-    target nothing shows how large r is there. The value can therefore lie below the true risk.
+    target nothing shows how large r is there. Where the estimate of C falls to `constant_low` the second term is
+    zero, and the value says nothing about how wrong g is. On the paper's toy the true C is 14.9 and the bound with it
+    is above m, vacuous; the estimates lie between 5 and 16, and the value on either side of the true risk.
 
     Attributes
     ----------
