@@ -23,7 +23,7 @@ from covshift.nn.validation import EarlyStopping
 
 __all__ = ["OneStepNetClassifier", "OneStepNetRegressor"]
 
-_DOOR: dict[str, Any] = {"dtype": [np.float32, np.float64], "allow_nd": True}
+_DOOR: dict[str, Any] = {"dtype": [np.float64, np.float32], "allow_nd": True}
 
 
 class _OneStepNet(BaseEstimator):

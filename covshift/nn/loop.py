@@ -299,7 +299,10 @@ class OneStepTrainer:
                     "or use an output_g that cannot become negative ('softplus', 'exp', 'relative')."
                 )
             if self.run_.scheduler is not None:
-                self.run_.scheduler.step()
+                with warnings.catch_warnings():
+                    # A run resumed at an epoch's end has made its steps before; torch cannot know.
+                    warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step")
+                    self.run_.scheduler.step()
             self._tick("f", t, epoch + 1, 0)
 
     # ------------------------------------------------------------------ rows

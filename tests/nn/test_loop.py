@@ -1,0 +1,235 @@
+"""The trainer against the paper's closed forms, its settings against each other, and its records."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from covshift.nn import Fresh, OneStepTrainer, make_mlp
+from covshift.nn.validation import EarlyStopping
+
+N, N_TARGET, B_F, B_G = 40, 30, 3, 4
+DECAY_F, DECAY_G = 0.3, 0.8
+
+
+class Linear(nn.Module):
+    """x -> (columns of x) @ parameter, from zero; both samples carry f's and g's features side by side."""
+
+    def __init__(self, columns: slice, width: int) -> None:
+        super().__init__()
+        self.columns = columns
+        self.weight = nn.Parameter(torch.zeros(width, dtype=torch.float64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[:, self.columns] @ self.weight
+
+
+def linear_problem() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    draw = torch.Generator().manual_seed(3)
+    X = torch.rand(N, B_F + B_G, generator=draw, dtype=torch.float64)
+    X_target = torch.rand(N_TARGET, B_F + B_G, generator=draw, dtype=torch.float64) ** 0.5
+    return X, X[:, 0] - X[:, 1] + 0.1 * torch.randn(N, generator=draw, dtype=torch.float64), X_target
+
+
+def linear_trainer(**options) -> OneStepTrainer:
+    """Full batches, plain gradient descent to convergence: both steps become the closed forms."""
+    f, g = Linear(slice(0, B_F), B_F), Linear(slice(B_F, None), B_G)
+    settings = {
+        "loss": "squared", "rounds": 3, "epochs_g": 120, "epochs_f": 120, "batch_size": N, "pretrain_g": False,
+        "scheduler_f": None, "random_state": 0, "device": "cpu",
+        "optimizer_g": lambda p: torch.optim.SGD(p, lr=0.2, weight_decay=DECAY_G, momentum=0.5),
+        "optimizer_f": lambda p: torch.optim.SGD(p, lr=0.4, weight_decay=DECAY_F, momentum=0.5),
+    }  # fmt: skip
+    return OneStepTrainer(f, g, **settings | options)
+
+
+def closed_form(X, y, X_target, rounds, m=1.0, with_losses=True, clip_beta=False):
+    """Lines 5-10 of Algorithm 1 with reg_g = d_g / 2, reg_f = (d_f / 2) mean(w)."""
+    X, y, X_target = X.numpy(), y.numpy(), X_target.numpy()
+    Phi, Psi, Psi_target = X[:, :B_F], X[:, B_F:], X_target[:, B_F:]
+    alpha = np.zeros(B_F)
+    for _ in range(rounds):
+        l = (Phi @ alpha - y) ** 2 * with_losses
+        u = Psi.T @ l / N
+        A = Psi.T @ Psi / N + np.outer(u, u) / m**2 + DECAY_G / 2 * np.eye(B_G)
+        beta = np.linalg.solve(A, Psi_target.mean(axis=0))
+        beta = np.maximum(beta, 0.0) if clip_beta else beta
+        w = np.maximum(Psi @ beta, 0.0)
+        reg_f = DECAY_F / 2 * w.mean()
+        alpha = np.linalg.solve(Phi.T @ (w[:, None] * Phi) + reg_f * N * np.eye(B_F), Phi.T @ (w * y))
+    return alpha, beta, w
+
+
+@pytest.mark.parametrize("loss_bound", [1.0, 0.25])
+def test_linear_networks_on_full_batches_give_algorithm_1(loss_bound):
+    X, y, X_target = linear_problem()
+    trainer = linear_trainer(loss_bound=loss_bound).fit((X, y), X_target)
+    alpha, beta, w = closed_form(X, y, X_target, rounds=3, m=loss_bound)
+    np.testing.assert_allclose(trainer.f_.weight.detach(), alpha, atol=1e-4)
+    np.testing.assert_allclose(trainer.g_.weight.detach(), beta, atol=1e-4)
+    np.testing.assert_allclose(trainer.predict_weights(X), w, atol=1e-4)
+    if (beta >= 0).all():
+        np.testing.assert_allclose(closed_form(X, y, X_target, 3, loss_bound, clip_beta=True)[1], beta)
+
+
+def test_the_loss_term_matters_and_an_infinite_bound_is_ulsif():
+    X, y, X_target = linear_problem()
+    ulsif = linear_trainer(weights="ulsif", epochs_f=1).fit((X, y), X_target)
+    no_losses = linear_trainer(loss_bound=math.inf, rounds=1, epochs_f=1).fit((X, y), X_target)
+    beta = closed_form(X, y, X_target, 1, with_losses=False)[1]
+    np.testing.assert_allclose(ulsif.g_.weight.detach(), beta, atol=1e-6)
+    np.testing.assert_allclose(no_losses.g_.weight.detach(), beta, atol=1e-6)
+    assert np.abs(closed_form(X, y, X_target, 2)[1] - beta).max() > 1e-3
+
+
+def test_weights_of_one_are_uniform_and_frequencies_are_copies():
+    X, y, X_target = linear_problem()
+    uniform = linear_trainer(weights="uniform").fit((X, y), X_target)
+    ones = linear_trainer(weights=lambda rows: torch.ones(len(rows))).fit((X, y), X_target)
+    flat = linear_trainer(weights="ulsif", flattening=0.0).fit((X, y), X_target)
+    torch.testing.assert_close(uniform.f_.weight, ones.f_.weight)
+    torch.testing.assert_close(uniform.f_.weight, flat.f_.weight)
+    s = torch.arange(N) % 3
+    weighted = linear_trainer().fit((X, y, s.double()), X_target)
+    copied = linear_trainer(batch_size=int(s.sum())).fit(
+        (X.repeat_interleave(s, 0), y.repeat_interleave(s)), X_target
+    )
+    torch.testing.assert_close(weighted.f_.weight, copied.f_.weight, atol=1e-6, rtol=0)
+    torch.testing.assert_close(weighted.g_.weight, copied.g_.weight, atol=1e-6, rtol=0)
+
+
+def test_relative_ratio_is_its_closed_form():
+    X, y, X_target = linear_problem()
+    trainer = linear_trainer(weights="rulsif", relative_alpha=0.3, epochs_f=1).fit((X, y), X_target)
+    Psi, Psi_target = X.numpy()[:, B_F:], X_target.numpy()[:, B_F:]
+    H = 0.7 * Psi.T @ Psi / N + 0.3 * Psi_target.T @ Psi_target / N_TARGET + DECAY_G / 2 * np.eye(B_G)
+    np.testing.assert_allclose(trainer.g_.weight.detach(), np.linalg.solve(H, Psi_target.mean(0)), atol=1e-6)
+
+
+def rows(n=90, n_target=70):
+    draw = torch.Generator().manual_seed(0)
+    X, X_target = torch.randn(n, 2, generator=draw), torch.randn(n_target, 2, generator=draw) + 1
+    return X, (X.sum(1) > 0).long(), X_target
+
+
+def small(**options) -> OneStepTrainer:
+    torch_free = {"rounds": 2, "epochs_g": 2, "epochs_f": 2, "pretrain_g": 2, "batch_size": 32, "random_state": 0}
+    draw = torch.Generator().manual_seed(1)
+    f, g = make_mlp(2, 2, (8,)), make_mlp(2, 1, (8,))
+    for parameter in [*f.parameters(), *g.parameters()]:
+        parameter.data = 0.5 * torch.randn(parameter.shape, generator=draw)
+    return OneStepTrainer(f, g, **torch_free | {"device": "cpu", "freeze_g": 1} | options)
+
+
+@pytest.mark.parametrize("weights", ["one-step", "uniform", "ulsif", "rulsif", "classifier", lambda X: X[:, 0].exp()])
+@pytest.mark.parametrize("output_g", ["linear", "relative"])
+def test_every_weighting_goes_through_the_loop(weights, output_g):
+    X, y, X_target = rows()
+    trainer = small(weights=weights, output_g=output_g).fit((X, y), X_target)
+    assert trainer.n_iter_ == len(trainer.history_) == 2
+    assert all(math.isfinite(record["loss"]) and 0 < record["ess"] <= 90.001 for record in trainer.history_)
+    w = trainer.predict_weights(X_target.numpy())
+    assert (w >= 0).all() and np.isfinite(w).all()
+    assert set(np.unique(trainer.predict(X.numpy()))) <= {0, 1}
+
+
+def test_arrays_datasets_and_fresh_rows_that_stand_still_are_one_thing():
+    X, y, X_target = rows()
+    tensors = small().fit((X, y), X_target)
+    arrays = small().fit((X.numpy(), y.numpy()), X_target.numpy())
+    dataset = small().fit(TensorDataset(X, y), X_target)
+    fresh = small().fit(Fresh(lambda generator: (X, y)), Fresh(lambda generator: X_target))
+    for other in (arrays, dataset, fresh):
+        torch.testing.assert_close(tensors.predict_output(X), other.predict_output(X), rtol=0, atol=1e-6)
+
+
+def test_a_full_batch_loader_gives_what_tensors_give():
+    X, y, X_target = rows()
+    options = {"batch_size": 128, "freeze_g": 0}
+    tensors = small(**options).fit((X, y), X_target)
+    loaders = small(**options).fit(DataLoader(TensorDataset(X, y), 128), DataLoader(TensorDataset(X_target), 128))
+    torch.testing.assert_close(tensors.predict_output(X), loaders.predict_output(X), rtol=0, atol=1e-4)
+
+
+def test_frozen_features_stay_as_pretrained_and_the_users_networks_as_they_were():
+    X, y, X_target = rows()
+    trainer = small(optimizer_g=lambda p: torch.optim.SGD(p, lr=0.1))
+    before = {key: value.clone() for key, value in trainer.g.state_dict().items()}
+    trainer.fit((X, y), X_target)
+    pretrained = small(rounds=1, epochs_g=0, epochs_f=0).fit((X, y), X_target)
+    torch.testing.assert_close(trainer.g_[0][0].weight, pretrained.g_[0][0].weight, rtol=0, atol=0)
+    assert not torch.equal(trainer.g_[1].weight, pretrained.g_[1].weight)
+    assert all(torch.equal(before[key], value) for key, value in trainer.g.state_dict().items())
+
+
+def test_a_head_that_starts_afresh_does_not_start_from_the_classifier():
+    X, y, X_target = rows()
+    trainer = small(start_g="afresh", rounds=1, epochs_g=0, epochs_f=0).fit((X, y), X_target)
+    torch.testing.assert_close(trainer.g_[1].weight, trainer.g[1].weight)
+
+
+def test_mini_batches_without_weight_are_counted_and_skipped():
+    X, y, X_target = rows()
+    first = X[0].clone()
+    trainer = small(weights=lambda x: (x == first).all(dim=1).float()).fit((X, y), X_target)
+    assert [record["skipped"] for record in trainer.history_] == [4, 4]  # 2 epochs x 2 of the 3 mini-batches
+    assert math.isfinite(trainer.history_[-1]["loss"])
+
+
+def test_early_stopping_keeps_the_best_round():
+    X, y, X_target = rows()
+    stopping = EarlyStopping(patience=2, fraction=0.2)
+    trainer = small(rounds=12, optimizer_f=lambda p: torch.optim.SGD(p, lr=1.0), early_stopping=stopping)
+    trainer.fit((X, y), X_target)
+    scores = [record["validation"] for record in trainer.history_]
+    assert len(scores) - 1 - int(np.argmin(scores)) == 2 or len(scores) == 12
+    assert trainer.run_.best_round == int(np.argmin(scores))
+
+
+def test_gradient_clipping_bounds_the_step():
+    X, y, X_target = rows()
+    sgd = {"optimizer_f": lambda p: torch.optim.SGD(p, lr=1.0), "weights": "uniform", "scheduler_f": None}
+    trainer = small(**sgd, rounds=1, epochs_f=1, batch_size=128, clip_grad=1e-3).fit((X, y), X_target)
+    moved = [
+        (a - b).detach().norm() ** 2 for a, b in zip(trainer.f_.parameters(), trainer.f.parameters(), strict=True)
+    ]
+    assert float(sum(moved)) ** 0.5 == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_rough_precision_is_checked_against_float32():
+    X, y, X_target = rows()
+    kept = small(precision="bf16").fit((X, y), X_target)
+    assert kept.precision_ in ("bf16", "float32")
+    with pytest.warns(UserWarning, match="goes on in float32"):
+        fallen = small(precision="bf16", loss=_sensitive, weights="uniform").fit((X, y), X_target)
+    assert fallen.precision_ == "float32"
+
+
+def _sensitive(output, y):
+    return nn.functional.cross_entropy(1e4 * (output - output.round(decimals=1)), y, reduction="none")
+
+
+def test_progress_says_losses_ess_and_time_left(capsys):
+    X, y, X_target = rows()
+    small(verbose=1).fit((X, y), X_target)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 and all("loss" in line and "ESS" in line and "left" in line for line in lines)
+
+
+def test_training_leaves_torchs_global_generator_alone():
+    X, y, X_target = rows()
+    f, g = nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.5), nn.Linear(8, 2)), make_mlp(2, 1)
+    before = torch.get_rng_state()
+    results = [
+        OneStepTrainer(f, g, rounds=1, epochs_f=2, pretrain_g=1, device="cpu", random_state=5)
+        .fit((X, y), X_target)
+        .predict_output(X)
+        for _ in range(2)
+    ]
+    assert torch.equal(before, torch.get_rng_state())
+    assert torch.equal(*results)

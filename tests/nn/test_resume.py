@@ -1,0 +1,111 @@
+"""A run that is killed between any two steps goes on to the same bits; foreign checkpoints are refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from covshift.exceptions import ResumeMismatchError
+from covshift.nn import OneStepTrainer
+from covshift.nn.validation import EarlyStopping
+
+STEPS = 2 * 3 + 2 * (1 * 3 + 2 * 3)  # pretraining, then two rounds of g and f, three mini-batches an epoch
+
+
+class KilledError(Exception):
+    """Stands for kill -9: nothing after it runs."""
+
+
+class Killed(OneStepTrainer):
+    """Dies before its step number `last`."""
+
+    last = -1
+
+    def _tick(self, *place, force=False):
+        if self.last == 0:
+            raise KilledError
+        self.last -= place[-1] > 0
+        super()._tick(*place, force=force)
+
+
+def problem():
+    draw = torch.Generator().manual_seed(0)
+    X, X_target = torch.randn(96, 2, generator=draw), torch.randn(70, 2, generator=draw) + 1
+    return (X, (X.sum(1) > 0).long()), X_target
+
+
+def make(kind=OneStepTrainer, **options):
+    with torch.random.fork_rng():
+        torch.set_rng_state(torch.Generator().manual_seed(4).get_state())
+        f = nn.Sequential(nn.Linear(2, 6), nn.Dropout(0.3), nn.ReLU(), nn.Linear(6, 2))
+        g = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 1))
+    settings = {
+        "rounds": 2, "epochs_g": 1, "epochs_f": 2, "pretrain_g": 2, "batch_size": 32, "device": "cpu",
+        "output_g": "softplus", "random_state": 0, "early_stopping": EarlyStopping(5, rows=problem()[0]),
+        "checkpoint_every": 0.0,
+    }  # fmt: skip
+    return kind(f, g, **settings | options)
+
+
+def test_a_run_killed_between_any_two_steps_ends_in_the_same_bits(tmp_path):
+    whole = make().fit(*problem())
+    for last in (1, 6, 8, 11, STEPS - 1):  # in pretraining, at a phase's edge, in g, in f, before the last step
+        folder = tmp_path / str(last)
+        killed = make(Killed, checkpoint=folder)
+        killed.last = last
+        with pytest.raises(KilledError):
+            killed.fit(*problem())
+        again = make(checkpoint=folder).fit(*problem())
+        for name, value in whole.f_.state_dict().items():
+            assert torch.equal(value, again.f_.state_dict()[name]), (last, name)
+        for name, value in whole.g_.state_dict().items():
+            assert torch.equal(value, again.g_.state_dict()[name]), (last, name)
+        losses = [[record["loss"] for record in trainer.history_] for trainer in (whole, again)]
+        assert losses[0] == losses[1]
+
+
+def test_only_one_tensor_file_stays_and_nothing_is_pickled(tmp_path):
+    make(checkpoint=tmp_path).fit(*problem())
+    names = sorted(path.suffix for path in tmp_path.iterdir())
+    assert names == [".json", ".safetensors"]
+    assert json.loads((tmp_path / "state.json").read_text())["format"] == 1
+
+
+def test_a_checkpoint_of_another_architecture_setting_or_format_is_refused(tmp_path):
+    make(checkpoint=tmp_path).fit(*problem())
+    other = make(checkpoint=tmp_path)
+    other.f = nn.Linear(2, 2)
+    with pytest.raises(ResumeMismatchError, match="f: .*another folder"):
+        other.fit(*problem())
+    with pytest.raises(ResumeMismatchError, match="batch_size: 32 there, 16 here"):
+        make(checkpoint=tmp_path, batch_size=16).fit(*problem())
+    index = tmp_path / "state.json"
+    index.write_text(json.dumps(json.loads(index.read_text()) | {"format": 99}))
+    with pytest.raises(ResumeMismatchError, match="format 99"):
+        make(checkpoint=tmp_path).fit(*problem())
+
+
+def test_an_interrupt_keeps_the_checkpoint(tmp_path):
+    class Interrupted(OneStepTrainer):
+        def f_step(self, batch, t, step):
+            if t == 1:
+                raise KeyboardInterrupt
+            super().f_step(batch, t, step)
+
+    with pytest.raises(KeyboardInterrupt):
+        make(Interrupted, checkpoint=tmp_path).fit(*problem())
+    again = make(checkpoint=tmp_path).fit(*problem())
+    assert torch.equal(make().fit(*problem()).predict_output(problem()[1]), again.predict_output(problem()[1]))
+
+
+def test_saved_networks_are_read_back_without_pickle(tmp_path):
+    from safetensors.torch import load_file
+
+    trainer = make().fit(*problem())
+    trainer.save(tmp_path)
+    (file,) = tmp_path.glob("*.safetensors")
+    tensors = load_file(file)
+    assert torch.equal(tensors["f.0.weight"], trainer.f_[0].weight)
