@@ -1,4 +1,4 @@
-"""The trainer against what one would write first, in one run: `python -m benchmarks.bench_nn` (about two minutes).
+"""The trainer against what one would write first, in one run: `python -m benchmarks.bench_nn` (one minute).
 
 * an epoch of f on images in memory against a DataLoader loop with torch's defaults (at least 1.35 times);
 * g's epochs on cached frozen features against computing them in every step (at least 6 times).
@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from covshift.nn import OneStepTrainer, make_cnn
 
-ROWS, BATCH, REPEATS = 6000, 128, 5
+ROWS, BATCH, REPEATS = 1280, 128, 3
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -50,8 +50,8 @@ def main() -> None:
     works = {
         "f, DataLoader loop": lambda: plain_epoch(X, y),
         "f, trainer": lambda: trainer(weights="uniform", epochs_f=1).fit((X, y)),
-        "g, features each step": lambda: trainer(epochs_g=5, epochs_f=0, output_g="softplus").fit((X, y), X_target),
-        "g, cached": lambda: trainer(epochs_g=5, epochs_f=0, output_g="softplus", freeze_g=1).fit((X, y), X_target),
+        "g, features each step": lambda: trainer(epochs_g=20, epochs_f=0, output_g="softplus").fit((X, y), X_target),
+        "g, cached": lambda: trainer(epochs_g=20, epochs_f=0, output_g="softplus", freeze_g=1).fit((X, y), X_target),
     }
     times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(REPEATS):
