@@ -14,11 +14,12 @@ import numpy as np
 
 from covshift import OneStepClassifier, OneStepRegressor
 from covshift._split import Fold
+from covshift.basis import Basis
 from covshift.experiments.contract import Draw
 from covshift.onestep._alternate import Plan, scores
-from covshift.onestep._door import Entry
-from covshift.onestep._sample import FBasis, Prepared, Sample
-from covshift.onestep._search import Grid, Scoring, averaging_weights, refit, search
+from covshift.onestep._door import Entry, Units
+from covshift.onestep._sample import Prepared
+from covshift.onestep._search import FoldFits, Grid, Scoring, averaging_weights, refit, search
 
 
 class _Opened:
@@ -103,6 +104,7 @@ class Pool:
     n_eff: float
     score: MixtureScore
     sound: np.ndarray  # (c,) whether every fit of the candidate is finite and has weight
+    bandwidth: np.ndarray  # (c,) bandwidth_f
     coef: np.ndarray  # (b, c)
     intercept: np.ndarray  # (c,)
     scoring: Scoring  # the estimator's own
@@ -130,62 +132,75 @@ class OpenedFit:
     def __init__(self, draw: Draw, seed: int) -> None:
         Opened = _OpenedRegressor if draw.kind == "regression" else _OpenedClassifier
         self.estimator = Opened(random_state=seed).fit(draw.X, draw.y, X_target=draw.X_target)
-        self.pool, basis, units, bandwidth = _pool(self.estimator)
-        self.Phi_eval = basis.transform(units.apply(draw.X_eval), bandwidth)
+        self.pool, basis, units = _pool(self.estimator)
+        X_eval = units.apply(draw.X_eval)
+        self.Phi_eval = {width: basis.transform(X_eval, width) for width in np.unique(self.pool.bandwidth)}
 
     def predict(self, q: np.ndarray) -> np.ndarray:
         """Values or labels of the mixture at the evaluation rows."""
-        F = self.Phi_eval @ (self.pool.coef @ q) + self.pool.intercept @ q
+        pool, F = self.pool, self.pool.intercept @ q
+        for width, Phi in self.Phi_eval.items():
+            own = pool.bandwidth == width
+            F = F + Phi @ (pool.coef[:, own] @ q[own])
         if isinstance(self.estimator, OneStepClassifier):
             return self.estimator.classes_[(F > 0).astype(int)]
         return F * self.estimator._y_spread + self.estimator._y_middle
 
 
-def _pool(opened: Any) -> tuple[Pool, Any, Any, float]:
+def _pool(opened: Any) -> tuple[Pool, Basis, Units]:
     entry, grid, folds, plan, scoring = opened.parts_
     prepared = Prepared.of(entry.sample, grid.bandwidths_g)
     with_unweighted = replace(grid, regs_g=(*grid.regs_g, np.inf))
-    kinds, sound, coefs, intercepts, alphas = [], [], [], [], []
+    parts: list[dict[str, np.ndarray]] = []
     for shrink, own in (("one", with_unweighted), ("zero", grid)):
-        own_plan = replace(plan, shrink=shrink)
+        own_plan, table = replace(plan, shrink=shrink), own.table()
         result = search(prepared, own, folds, own_plan, scoring)
         final = refit(prepared, own, np.arange(len(own)), own_plan)
-        kinds.append(np.where(np.isfinite(own.columns.reg_g), shrink, "unweighted"))
-        sound.append(np.isfinite(result.scores) & np.isfinite(final.coef).all(axis=(0, 1)) & ~final.all_zero)
-        coefs.append(final.coef[:, 0])
-        intercepts.append(final.intercept[0])
-        alphas.append(result.fits.alpha[0])
-    everything = [np.concatenate(pair, axis=2) for pair in zip(*alphas, strict=True)]
-    good = np.concatenate(sound)
-    everything = [np.where(good, alpha, 0.0) for alpha in everything]
-    f, v = result.fits.bases[0], scoring.variance_weight
-    score = _mixture_score(f, everything, result.reference.weights, entry.sample, folds, v)
-    coef = np.where(good, np.hstack(coefs), 0.0)
-    intercept = np.where(good, np.concatenate(intercepts), 0.0)
-    pool = Pool(np.concatenate(kinds), result.n_eff, score, good, coef, intercept, scoring)
-    return pool, entry.sample.basis, entry.units, grid.bandwidths_f[0]
+        kind = np.where(np.isfinite(table["reg_g"]), shrink, "unweighted")
+        sound = np.isfinite(result.scores) & np.isfinite(final.coef).all(axis=(0, 1)) & ~final.all_zero
+        source, target = fold_predictions(result.fits)
+        numbers = {
+            "coef": final.coef[:, 0], "intercept": final.intercept[0],
+            "source": source, "target": target,
+        }  # fmt: skip
+        numbers = {name: np.where(sound, values, 0.0) for name, values in numbers.items()}
+        parts.append({"kind": kind, "sound": sound, "bandwidth": table["bandwidth_f"], **numbers})
+    both = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
+    score = mixture_score(
+        both.pop("source"), both.pop("target"), entry.sample.Y[:, 0], folds, result.reference.weights,
+        scoring.variance_weight,
+    )  # fmt: skip
+    pool = Pool(**both, n_eff=result.n_eff, score=score, scoring=scoring)
+    return pool, entry.sample.basis, entry.units
 
 
-def _mixture_score(
-    f: FBasis, alphas: list[np.ndarray], weights: list[np.ndarray], sample: Sample, folds: list[Fold], v: float
+def fold_predictions(fits: FoldFits) -> tuple[np.ndarray, np.ndarray]:
+    """F of every fold model at all source rows (k, n, c) and at the target rows (k, n_t, c)."""
+
+    def at(rows: list[np.ndarray]) -> np.ndarray:
+        folds = range(len(fits.alpha[0]))
+        return np.stack(
+            [np.hstack([scores(P, a[k])[:, 0] for P, a in zip(rows, fits.alpha, strict=True)]) for k in folds]
+        )
+
+    return at([f.Phi for f in fits.bases]), at([f.Phi_target for f in fits.bases])
+
+
+def mixture_score(
+    source: np.ndarray, target: np.ndarray, y: np.ndarray, folds: list[Fold], weights: list[np.ndarray], v: float
 ) -> MixtureScore:
-    """The quadratic forms of R_w and of the fold variance; `alphas` are (q, 1, c) for each fold."""
-    c = alphas[0].shape[2]
-    total = sum(float(w.sum()) for w in weights)
-    M, b, e, A = np.zeros((c, c)), np.zeros(c), 0.0, np.zeros((c, c))
+    """The quadratic forms of R_w and of the fold variance from `fold_predictions`; `weights` are the reference's."""
+    k, n, c = source.shape
+    w, F = np.empty(n), np.empty((n, c))
+    for number, fold in enumerate(folds):
+        w[fold.test] = weights[number]
+        F[fold.test] = source[number, fold.test]
+    w /= w.sum()
 
-    def spread(Phi: np.ndarray, w: np.ndarray) -> np.ndarray:
-        F = np.stack([scores(Phi, alpha)[:, 0] for alpha in alphas])  # (k, rows, c)
-        k = len(F)
-        D = ((F - F.mean(axis=0)) * np.sqrt(w)[:, None]).reshape(-1, c)
+    def spread(G: np.ndarray, w: np.ndarray) -> np.ndarray:
+        D = ((G - G.mean(axis=0)) * np.sqrt(w)[:, None]).reshape(-1, c)
         return (k - 1) / k * (D.T @ D)
 
-    for k, fold in enumerate(folds):
-        Phi, y, w = f.Phi[fold.test], sample.Y[fold.test, 0], weights[k] / total
-        F = scores(Phi, alphas[k])[:, 0]
-        M += (F * w[:, None]).T @ F
-        b += F.T @ (w * y)
-        e += float(w @ y**2)
-        A -= spread(Phi, w)
-    n_target = len(f.Phi_target)
-    return MixtureScore(M, b, e, A + spread(f.Phi_target, np.full(n_target, 1.0 / n_target)), v)
+    n_target = target.shape[1]
+    A = spread(target, np.full(n_target, 1.0 / n_target)) - spread(source, w)
+    return MixtureScore((F * w[:, None]).T @ F, F.T @ (w * y), float(w @ y**2), A, v)
