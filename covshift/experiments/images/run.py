@@ -39,7 +39,7 @@ def scaled_schedule(scale: float, angles: str) -> Schedule:
     if scale == 1.0:
         return full
     counts = {name: getattr(full, name) for name in ("rounds", "epochs_g", "epochs_f", "pretrain_epochs")}
-    return replace(full, **{name: max(2, round(count * scale**0.5)) for name, count in counts.items()})
+    return replace(full, **{name: max(1, round(count * scale**0.5)) for name, count in counts.items()})
 
 
 def run_images(
@@ -54,7 +54,7 @@ def run_images(
     out: str | Path = "covshift-results",
     mode: str = "new",
     time_limit: float | None = None,
-    models_at_once: int = 60,
+    models_at_once: int | None = None,
     say: Callable[[str], None] = print,
 ) -> bool:
     """Write rows to `<out>/images/rows.csv`; True when all are there, False when the time limit came first.
@@ -65,7 +65,8 @@ def run_images(
     trials : seeds 0 .. trials - 1. angles : "fresh" (a new angle for every image in every epoch) or "fixed".
     scale : share of the images; below 1 the schedule shrinks too, and the figures are no longer the paper's.
     mode : "new", "resume" or "overwrite", as for all rows. time_limit : seconds after which the command stops at the
-        end of a round, to be continued with "resume". models_at_once : runs trained together.
+        end of a round, to be continued with "resume".
+    models_at_once : runs trained together (None: 60 on an accelerator, 11 on a CPU, whose cache is small).
     """
     check_count("trials", trials)
     check_number("scale", scale, 0.0, 1.0, open_low=True)
@@ -74,6 +75,7 @@ def run_images(
     chosen = [method_named(name) for name in methods or [method.name for method in METHODS]]
     place = resolve_device(device)
     schedule = scaled_schedule(scale, angles)
+    at_once = models_at_once or (60 if place.type == "cuda" else 11)
     settings = _settings(schedule, scale, place)
     folder = Path(out) / "images"
     started = time.perf_counter()
@@ -84,7 +86,7 @@ def run_images(
     with writer, tf32_products():
         for name in names:
             images = None
-            for groups, missing in _chunks(name, levels, trials, chosen, angles, writer.done, models_at_once):
+            for groups, missing in _chunks(name, levels, trials, chosen, angles, writer.done, at_once):
                 images = images or load_images(name, scale)
                 engine = Engine(images, groups, missing, schedule, place)
                 if not _finish(engine, name, writer, folder, started, time_limit, say):
