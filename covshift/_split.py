@@ -53,6 +53,54 @@ def paired_folds(
     ]
 
 
+def content_folds(
+    cv: int, codes: np.ndarray, labels: np.ndarray, n_target: int, *, stratify: bool = False, random_state: Any = None
+) -> list[Fold]:
+    """`paired_folds` for an integer `cv` that look at what rows are: equal labelled rows share a fold.
+
+    A row of frequency k is then k copies in the folds too, and the order of rows decides nothing. Classes
+    (`stratify`) are the exception where the same inputs occur with several labels, as values of discrete inputs do:
+    such rows are on their own, because a model that sees none of the (x, 1) and all of the (x, 0) learns the
+    opposite of the truth.
+
+    Parameters
+    ----------
+    codes : (n, any) numbers that are equal for equal rows
+    labels : (n,) numbers
+    """
+    unit = _content_units(codes, labels, stratify)
+    first = np.unique(unit, return_index=True)[1]
+    if len(first) < 2:
+        raise ValueError(
+            f"X: all {len(unit)} source rows and their labels are equal, and cv={cv} needs at least 2 distinct ones "
+            "to tell hyperparameters apart: give rows that differ, or index pairs as cv"
+        )
+    pairs = paired_folds(cv, codes[first], labels[first], n_target, stratify=stratify, random_state=random_state)
+    return [
+        Fold(*(np.flatnonzero(np.isin(unit, side)) for side in (p.train, p.test)), p.target_train, p.target_test)
+        for p in pairs
+    ]
+
+
+def _content_units(codes: np.ndarray, labels: np.ndarray, classes: bool) -> np.ndarray:
+    """Number of the unit that each row belongs to, in the order of contents; (n,)."""
+    pair = _cells(np.column_stack([codes, labels]))
+    if not classes:
+        return pair
+    first, cell = np.unique(pair, return_index=True)[1], _cells(codes)
+    ambiguous = (np.bincount(cell[first]) > 1)[cell]
+    order = np.argsort(pair, kind="stable")
+    opens = np.r_[True, np.diff(pair[order]) > 0] | ambiguous[order]
+    unit = np.empty_like(pair)
+    unit[order] = np.cumsum(opens) - 1
+    return unit
+
+
+def _cells(codes: np.ndarray) -> np.ndarray:
+    """Equal rows have equal numbers, in the order of contents."""
+    return np.unique(codes, axis=0, return_inverse=True)[1].ravel()
+
+
 def _as_seed(random_state: int | np.random.RandomState | None) -> int:
     if isinstance(random_state, int | np.integer):
         return int(random_state)

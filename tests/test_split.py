@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, LeaveOneGroupOut, StratifiedKFold, TimeSeriesSplit
 
-from covshift._split import paired_folds
+from covshift._split import content_folds, paired_folds
 
 
 def assert_partition(parts, n):
@@ -98,3 +98,27 @@ def test_lists_have_a_length_too():
 def test_what_cannot_be_cut_is_named(cv, n, n_target, message):
     with pytest.raises(ValueError, match=message):
         paired_folds(cv, np.zeros((n, 1)), None, n_target, random_state=0)
+
+
+def test_equal_labelled_rows_share_a_fold_whatever_their_order():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
+    copies = np.repeat(np.arange(30), rng.integers(1, 4, 30))
+    shuffled = rng.permutation(copies)
+    once = content_folds(5, X, y, 20, random_state=0)
+    for rows in (copies, shuffled):
+        for fold, whole in zip(content_folds(5, X[rows], y[rows], 20, random_state=0), once, strict=True):
+            assert set(rows[fold.test]) == set(whole.test)
+            assert not set(rows[fold.test]) & set(rows[fold.train])
+
+
+def test_classes_of_one_discrete_input_are_on_both_sides_of_every_fold():
+    X, y = np.repeat([[0.0], [1.0]], 50, axis=0), np.tile([0, 1], 50)
+    for fold in content_folds(5, X, y, 20, stratify=True, random_state=0):
+        for side in (fold.train, fold.test):
+            assert set(zip(X[side, 0], y[side], strict=True)) == {(0, 0), (0, 1), (1, 0), (1, 1)}
+
+
+def test_rows_that_are_all_equal_cannot_be_cut():
+    with pytest.raises(ValueError, match=r"X: all 9 source rows and their labels are equal, and cv=5"):
+        content_folds(5, np.ones((9, 2)), np.ones(9), 9, random_state=0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from covshift._split import Fold, paired_folds
+from covshift._split import Fold, content_folds, paired_folds
 from covshift.basis import BASES, Basis, draw_centers, median_bandwidth
 from covshift.blocks import sum_over_blocks
 from covshift.onestep._sample import Sample, check_folds
@@ -78,34 +78,15 @@ class Entry:
     labels: np.ndarray  # (n_rows,) what a stratified split looks at
 
     def folds(self, cv: Any, stratify: bool, random_state: int) -> list[Fold]:
-        """Paired folds; an integer `cv` puts equal labelled rows into one fold, so frequencies equal copies there.
+        """Paired folds; an integer `cv` goes by what rows are (`content_folds`), so frequencies equal copies there.
 
-        Fold membership then depends on what the rows are, not on their order. Splitters and index pairs count the
-        caller's rows; those of frequency zero are taken out.
+        Splitters and index pairs count the caller's rows; those of frequency zero are taken out.
         """
         sample = self.sample
         n_target = len(sample.X_target) if self.has_target else 0
         if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
             labels = self.labels if self.kept is None else self.labels[self.kept]
-            distinct, which = np.unique(np.column_stack([sample.X, labels]), axis=0, return_inverse=True)
-            if len(distinct) < 2:
-                raise ValueError(
-                    f"X: all {len(which)} source rows and their labels are equal, and cv={cv} needs at least 2 "
-                    "distinct ones to tell hyperparameters apart: give rows that differ, or index pairs as cv"
-                )
-            pairs = paired_folds(
-                cv, distinct, distinct[:, -1], n_target, stratify=stratify, random_state=random_state
-            )
-            which = which.ravel()
-            folds = [
-                Fold(
-                    np.flatnonzero(np.isin(which, fold.train)),
-                    np.flatnonzero(np.isin(which, fold.test)),
-                    fold.target_train,
-                    fold.target_test,
-                )
-                for fold in pairs
-            ]
+            folds = content_folds(cv, sample.X, labels, n_target, stratify=stratify, random_state=random_state)
         else:
             X = sample.X if self.kept is None else np.zeros((self.n_rows, 1))
             folds = paired_folds(cv, X, self.labels, n_target, random_state=random_state)

@@ -137,7 +137,7 @@ def row_codes(X: Any) -> np.ndarray:
         return np.column_stack([np.unique(values, return_inverse=True)[1] for values in columns])
     if hasattr(X, "tocsr"):
         return np.arange(_num_samples(X))[:, None]
-    if X.dtype == object:
+    if X.dtype.kind in "OUS":
         columns = [X[:, j].astype(str) for j in range(X.shape[1])]
         return np.column_stack([np.unique(values, return_inverse=True)[1] for values in columns])
     return np.where(np.isnan(X), np.inf, X)

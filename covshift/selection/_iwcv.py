@@ -27,11 +27,11 @@ from covshift._checks import (
     unwrap_target,
 )
 from covshift._learner import check_takes_weights, fit_weighted, seeded_clone
-from covshift._split import Fold, paired_folds
+from covshift._split import Fold
 from covshift.exceptions import AllWeightsZeroError, NoTargetWarning, OverlapWarning
 from covshift.ratio import ClassifierRatio
 from covshift.ratio._overlap import effective_sample_size, warn_overlap
-from covshift.weighting._erm import refuse_words
+from covshift.weighting._erm import labelled_folds, refuse_words
 
 __all__ = ["WEIGHTINGS", "Problem", "Settings", "Trial", "fit_all", "iw_cross_validate", "prepare", "run_trial"]
 
@@ -212,14 +212,14 @@ def _folds(
     cv: Any, X: Any, y: Any, s: np.ndarray | None, n_target: int, stratify: bool, groups: Any, seed: int
 ) -> list[Fold]:
     """Paired folds without rows of frequency zero, which for an integer `cv` are not there at all."""
+    y = np.asarray(y)
     if s is None or s.all():
-        return paired_folds(cv, X, np.asarray(y), n_target, stratify=stratify, groups=groups, random_state=seed)
-    kept = np.flatnonzero(s)
+        return labelled_folds(cv, X, y, n_target, stratify, seed, groups)
     if isinstance(cv, int | np.integer):
-        rows, labels = np.empty((len(kept), 0)), np.asarray(y)[kept]
-        folds = paired_folds(cv, rows, labels, n_target, stratify=stratify, random_state=seed)
+        kept = np.flatnonzero(s)
+        folds = labelled_folds(cv, _safe_indexing(X, kept), y[kept], n_target, stratify, seed)
         return [Fold(kept[f.train], kept[f.test], f.target_train, f.target_test) for f in folds]
-    folds = paired_folds(cv, X, np.asarray(y), n_target, groups=groups, random_state=seed)
+    folds = labelled_folds(cv, X, y, n_target, stratify, seed, groups)
     folds = [Fold(f.train[s[f.train] > 0], f.test[s[f.test] > 0], f.target_train, f.target_test) for f in folds]
     return [fold for fold in folds if len(fold.test)]
 

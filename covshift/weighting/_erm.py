@@ -23,13 +23,14 @@ from covshift._checks import (
     unwrap_target,
 )
 from covshift._learner import check_takes_weights, fit_weighted, seeded_clone
-from covshift._split import paired_folds
+from covshift._split import Fold, content_folds, paired_folds
 from covshift.exceptions import AllWeightsZeroError, OverlapWarning
 from covshift.ratio import ULSIF
+from covshift.ratio._odds import row_codes
 from covshift.ratio._overlap import effective_sample_size, max_weight_share, warn_overlap
 from covshift.weighting._transforms import flatten
 
-__all__ = ["ImportanceWeighted", "refuse_words"]
+__all__ = ["ImportanceWeighted", "labelled_folds", "refuse_words"]
 
 # Arrays reach the learner as they are; what it cannot take, it says itself.
 _ARRAYS: dict[str, Any] = {"dtype": None, "accept_sparse": True, "ensure_all_finite": False}
@@ -200,9 +201,7 @@ class ImportanceWeighted(MetaEstimatorMixin, BaseEstimator):
         self, ratio: Any, X: Any, y: np.ndarray, X_target: Any, s: np.ndarray | None, gammas: tuple[float, ...]
     ) -> np.ndarray:
         """Minus sum w l / sum w over all held-out rows, w = s g of the fold's own ratio; one a flattening."""
-        folds = paired_folds(
-            self.cv, X, y, _num_samples(X_target), stratify=is_classifier(self.estimator), random_state=self._seed
-        )
+        folds = labelled_folds(self.cv, X, y, _num_samples(X_target), is_classifier(self.estimator), self._seed)
         loss, mass = np.zeros(len(gammas)), 0.0
         for fold in folds:
             train, test = _safe_indexing(X, fold.train), _safe_indexing(X, fold.test)
@@ -268,6 +267,17 @@ class ImportanceWeighted(MetaEstimatorMixin, BaseEstimator):
     def _check_new(self, X: Any) -> Any:
         check_is_fitted(self)
         return self._check_rows(X, reset=False)
+
+
+def labelled_folds(
+    cv: Any, X: Any, y: np.ndarray, n_target: int, stratify: bool, seed: int, groups: Any = None
+) -> list[Fold]:
+    """Paired folds; an integer `cv` goes by what the rows are, so that a row of frequency k is k copies."""
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+        rows, labels = X if hasattr(X, "shape") else np.asarray(X), np.unique(y, return_inverse=True)[1]
+        codes = row_codes(rows) if len(rows.shape) == 2 else np.arange(len(rows))[:, None]
+        return content_folds(cv, codes, labels, n_target, stratify=stratify, random_state=seed)
+    return paired_folds(cv, X, y, n_target, groups=groups, random_state=seed)
 
 
 def refuse_words(X: Any) -> None:
