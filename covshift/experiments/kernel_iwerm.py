@@ -226,7 +226,8 @@ class _Search:
         self.loss: Loss = get_loss(how.loss)
         self.plan = Plan(self.loss)
         self.bandwidths_f = _numbers(how.bandwidth_f, problem.median)
-        regs = default_regs_f(self.sample.n) if isinstance(how.reg_f, str) else tuple(how.reg_f)
+        kind = "regression" if problem.classes is None else "classification"
+        regs = default_regs_f(self.sample.n, kind) if isinstance(how.reg_f, str) else tuple(how.reg_f)
         self.reg_f = np.tile(np.asarray(regs, dtype=np.float64), W.shape[1])  # (c,)
         self.W = np.repeat(W, len(regs), axis=1)  # (n, c)
         self.prepared = Prepared.of(self.sample, (problem.median,))

@@ -306,7 +306,7 @@ class OneStep(MetaEstimatorMixin, BaseEstimator):
             reference = uniform_reference(tuple(sides[0].held_out))
         candidates = [(j, reg) for j in range(len(bandwidths)) for reg in regs]
         coupling = self.coupling if entry.has_target else 0.0
-        v = (0.25 if is_classifier(self) else 1.0) if entry.has_target else 0.0
+        v = 1.0 if entry.has_target and not is_classifier(self) else 0.0
         scoring = Scoring(self.criterion, v, self.selection)
 
         def run(j: int, reg: float) -> tuple[CrossFit, float]:

@@ -17,12 +17,14 @@ REGS_G = tuple(float(v) for v in np.logspace(-2, 2, 5))
 WIDTHS_F = (1.0, 2.0, 4.0)
 
 
-def default_regs_f(n: float) -> tuple[float, ...]:
-    """reg_f = logspace(-6, 1, 11) up to 100 rows, and as 100/n above: the ridge reg_f n I keeps its absolute range.
+def default_regs_f(n: float, kind: str) -> tuple[float, ...]:
+    """reg_f up to 100 rows, and as 100/n above: the ridge reg_f n I keeps its absolute range.
 
-    With a range fixed in reg_f the smallest value binds from about a thousand rows on.
+    regression: logspace(-6, 1, 11);  classification: logspace(-3, 1, 7), since only the sign of a score counts and
+    scores of little ridge flip it. With a range fixed in reg_f the smallest value binds from a thousand rows on.
     """
-    return tuple(float(v) for v in np.logspace(-6, 1, 11) * min(1.0, 100.0 / n))
+    regs = np.logspace(-6, 1, 11) if kind == "regression" else np.logspace(-3, 1, 7)
+    return tuple(float(v) for v in regs * min(1.0, 100.0 / n))
 
 
 @dataclass(frozen=True)

@@ -196,7 +196,7 @@ class _OneStepKernel(BaseEstimator, ABC):
         widths = WIDTHS_F if entry.sample.basis.has_bandwidth and not self._fixed_regs() else (1.0,)
         around = tuple(float(v) for v in median * np.geomspace(0.1, 2.0, 9))
         words: dict[str, dict[str, tuple[float, ...]]] = {
-            "reg_f": {"auto": default_regs_f(entry.sample.n)},
+            "reg_f": {"auto": default_regs_f(entry.sample.n, self._kind)},
             "bandwidth_f": {"median": (median,), "auto": tuple(width * median for width in widths)},
             "reg_g": {"auto": REGS_G, "ulsif": REGS_G},
             "bandwidth_g": {"median": (median,), "ulsif": around},
@@ -446,7 +446,9 @@ class OneStepClassifier(ClassifierMixin, _OneStepKernel):
 
     loss : "squared" ((1 - y f)^2, closed form), "hinge" (weighted SVM), "logistic" or "cross_entropy" (softmax, any
         number of classes). More than two classes need "squared" or "cross_entropy".
-    selection : "best" by default, the safer choice for classification; bandwidth_f="median"
+    selection : "best" by default, the safer choice for classification; bandwidth_f="median"; reg_f="auto" is
+        logspace(-3, 1, 7), above 100 rows times 100/n
+    variance_weight : 0 by default: only the sign of a score counts, so what fold models disagree on says little
     criterion : "corrected" is defined by squared errors; hinge, logistic and cross_entropy use "objective"
         (`criterion_` tells)
 
@@ -481,7 +483,7 @@ class OneStepClassifier(ClassifierMixin, _OneStepKernel):
         shrink: str = "one",
         criterion: str = "corrected",
         selection: str = "best",
-        variance_weight: float = 0.25,
+        variance_weight: float = 0.0,
         sharpness: float = 1 / 2,
         standardize: bool = True,
         loss_scale: str | float = "auto",
