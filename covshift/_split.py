@@ -54,7 +54,7 @@ def paired_folds(
 
 
 def content_folds(
-    cv: int, codes: np.ndarray, labels: np.ndarray, n_target: int, *, stratify: bool = False, random_state: Any = None
+    cv: Any, codes: np.ndarray, labels: np.ndarray, n_target: int, *, stratify: bool = False, random_state: Any = None
 ) -> list[Fold]:
     """`paired_folds` for an integer `cv` that look at what rows are: equal labelled rows share a fold.
 
@@ -76,10 +76,11 @@ def content_folds(
             "to tell hyperparameters apart: give rows that differ, or index pairs as cv"
         )
     pairs = paired_folds(cv, codes[first], labels[first], n_target, stratify=stratify, random_state=random_state)
-    return [
-        Fold(*(np.flatnonzero(np.isin(unit, side)) for side in (p.train, p.test)), p.target_train, p.target_test)
-        for p in pairs
-    ]
+
+    def rows(units: np.ndarray) -> np.ndarray:
+        return np.flatnonzero(np.isin(unit, units))
+
+    return [Fold(rows(p.train), rows(p.test), p.target_train, p.target_test) for p in pairs]
 
 
 def _content_units(codes: np.ndarray, labels: np.ndarray, classes: bool) -> np.ndarray:

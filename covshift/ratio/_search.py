@@ -21,8 +21,21 @@ class LeastSquaresSearch:
     """Scores of a grid, smaller is better, and its best pair."""
 
     scores: np.ndarray  # (n_bandwidths, n_regs)
-    bandwidth: float
-    reg: float
+    bandwidths: Sequence[float]
+    regs: Sequence[float]
+
+    @property
+    def bandwidth(self) -> float:
+        return self.ranking()[0][0]
+
+    @property
+    def reg(self) -> float:
+        return self.ranking()[0][1]
+
+    def ranking(self) -> list[tuple[float, float]]:
+        """All pairs, best first."""
+        k, r = np.unravel_index(np.argsort(self.scores, axis=None, kind="stable"), self.scores.shape)
+        return [(float(self.bandwidths[i]), float(self.regs[j])) for i, j in zip(k, r, strict=True)]
 
 
 def search_least_squares(
@@ -75,8 +88,7 @@ def search_least_squares(
         scores = scores_of(widths)
     else:
         scores = np.vstack(Parallel(n_jobs=len(parts), prefer="threads")(delayed(scores_of)(p) for p in parts))
-    k, r = np.unravel_index(np.argmin(scores), scores.shape)
-    return LeastSquaresSearch(scores, float(widths[k]), float(grid[r]))
+    return LeastSquaresSearch(scores, bandwidths, regs)
 
 
 def fold_scores(

@@ -21,6 +21,7 @@ __all__ = ["ULSIF", "RuLSIF"]
 # Gaussians in one dimension (normalised error .29 against .26, 100 seeds) and gains only where both samples are made
 # of narrow clusters (.20 against .71), whose median distance is that between clusters.
 _MULTIPLES = tuple(float(multiple) for multiple in np.geomspace(0.25, 4, 9))
+_LOW_MEAN, _HIGH_MEAN = 0.5, 2.0
 _REGS = tuple(float(reg) for reg in np.logspace(-3, 1, 9))
 
 
@@ -56,15 +57,31 @@ class _LeastSquaresRatio(RatioEstimator):
         made = make_basis(sample, self.basis, self.n_centers, self.centers, bool(self.standardize), rng)
         self._basis, self.centers_ = made.basis, made.centers
         found = self._search(sample, made.median, int(rng.integers(2**31 - 1)))
-        self.bandwidth_, self.reg_ = found.bandwidth, found.reg
-
-        a, width = self._relative_alpha(), np.array([self.bandwidth_])
-        source = moments(self._basis, sample.X, width, sample.s)
-        target = moments(self._basis, sample.X_target, width, second=a > 0)
-        H = relative_second_moment(source, target, a)[0]
-        self.coef_ = clipped_betas(H, target.mean[0], np.array([self.reg_]))[:, 0]
+        self.bandwidth_, self.reg_, self.coef_ = self._first_on_scale(sample, found)
         divergence = self._score_ratio(sample.X, sample.X_target, sample.s)
         return self._predict_ratio(sample.X), divergence
+
+    def _first_on_scale(self, sample: RatioSample, found: LeastSquaresSearch) -> tuple[float, float, np.ndarray]:
+        """(bandwidth, reg, beta) of the best candidate whose g averages 1/2 to 2 on the source, else of the best.
+
+        A true ratio averages one there. Least squares does not know it, and clipping a beta of large entries of both
+        signs can raise the average to five. Relative ratios have no such scale.
+        """
+        a, sums = self._relative_alpha(), {}
+        first = None
+        for bandwidth, reg in found.ranking():
+            if bandwidth not in sums:
+                width = np.array([bandwidth])
+                source = moments(self._basis, sample.X, width, sample.s)
+                target = moments(self._basis, sample.X_target, width, second=a > 0)
+                sums[bandwidth] = relative_second_moment(source, target, a)[0], source.mean[0], target.mean[0]
+            H, p, h = sums[bandwidth]
+            fit = bandwidth, reg, clipped_betas(H, h, np.array([reg]))[:, 0]
+            if a > 0 or _LOW_MEAN <= p @ fit[2] <= _HIGH_MEAN:
+                return fit
+            first = first or fit
+        assert first is not None
+        return first
 
     def _search(self, sample: RatioSample, median: float, seed: int) -> LeastSquaresSearch:
         bandwidths = check_grid("bandwidth", self.bandwidth, words=("median", "auto"))
@@ -74,7 +91,7 @@ class _LeastSquaresRatio(RatioEstimator):
         regs = check_grid("reg", self.reg, words=("auto",))
         regs = _REGS if isinstance(regs, str) else regs
         if len(bandwidths) * len(regs) == 1:
-            found = LeastSquaresSearch(np.full((1, 1), np.nan), bandwidths[0], regs[0])
+            found = LeastSquaresSearch(np.full((1, 1), np.nan), bandwidths, regs)
         else:
             folds = self.loo if self.cv is None else sample.folds(self.cv, seed)
             found = search_least_squares(
@@ -156,7 +173,8 @@ class ULSIF(_LeastSquaresRatio):
     ----------
     coef_ : (b,) beta
     centers_ : (b, d), in the units of X
-    bandwidth_, reg_ : the pair in use
+    bandwidth_, reg_ : the pair in use: the best by score whose g averages 1/2 to 2 on the source, as a ratio should;
+        the best by score where none does
     cv_results_ : `param_bandwidth`, `param_reg`, `mean_test_score` (the held-out `score`; NaN where nothing was
         searched)
     weights_, ess_, max_weight_share_, adapted_ : as for every ratio estimator
