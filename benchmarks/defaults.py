@@ -101,7 +101,10 @@ REGRESSION = BOTH_KINDS | {
     "loss=tukey": {"loss": "tukey"},
     "loss=welsch": {"loss": "welsch"},
 }
-CLASSIFICATION = BOTH_KINDS | {"bandwidth_f=auto": {"bandwidth_f": "auto"}}
+CLASSIFICATION = BOTH_KINDS | {
+    "bandwidth_f=auto": {"bandwidth_f": "auto"},
+    "reg_f=logspace(-6,1,11)": {"reg_f": tuple(float(v) for v in np.logspace(-6, 1, 11))},
+}
 # Changes of how candidates are judged and mixed: (kinds of candidates, changes of the scoring; None: stacked).
 ONE, ZERO, UNWEIGHTED = "one", "zero", "unweighted"
 JUDGED: dict[str, tuple[tuple[str, ...], dict[str, Any] | None]] = {
@@ -120,7 +123,7 @@ JUDGED_REGRESSION = JUDGED | {
 JUDGED_CLASSIFICATION = JUDGED | {
     "selection=average": ((ONE,), {"selection": "average"}),
     **{f"average, sharpness=1/{k}": ((ONE,), {"selection": "average", "sharpness": 1 / k}) for k in (8, 32, 128)},
-    **{f"variance_weight={v:g}": ((ONE,), {"variance_weight": v}) for v in (0.0, 0.5, 1.0)},
+    **{f"variance_weight={v:g}": ((ONE,), {"variance_weight": v}) for v in (0.25, 0.5, 1.0)},
 }
 # What costs many fits is measured on the first draws only.
 SLOW = (
