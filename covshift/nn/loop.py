@@ -313,13 +313,13 @@ class OneStepTrainer:
     def _prepare_g(self, phase: str, draw: int, with_losses: bool) -> tuple[Any, Any]:
         """(source, target) of g: features in place of X and f's losses in place of y; a loader stays what it is."""
         assert self.target_ is not None
-        streams, sides = (f"rows_{phase}", f"rows_{phase}_target"), (self.source_, self.target_)
-        return tuple(  # type: ignore[return-value]
-            self._for_g(self._draw(side, stream, draw), phase, with_losses and side is self.source_)
-            if isinstance(side, TensorRows)
-            else side
-            for side, stream in zip(sides, streams, strict=True)
-        )
+        source: Any = self.source_
+        target: Any = self.target_
+        if isinstance(source, TensorRows):
+            source = self._for_g(self._draw(source, f"rows_{phase}", draw), phase, with_losses)
+        if isinstance(target, TensorRows):
+            target = self._for_g(self._draw(target, f"rows_{phase}_target", draw), phase, False)
+        return source, target
 
     def _for_g(self, rows: RowSet, phase: str, with_losses: bool) -> RowSet:
         l = self.row_losses(rows) if with_losses else None
@@ -518,7 +518,11 @@ class OneStepTrainer:
 def _own(network: nn.Module, probe: RowSet, device: torch.device) -> nn.Module:
     """A copy on the device, in the rows' number type and memory layout, so that the user's network stays as it is."""
     own = copy.deepcopy(network).to(device)
-    return own.to(memory_format=torch.channels_last) if probe.X.ndim == 4 else own  # type: ignore[call-overload]
+    if probe.X.ndim == 4:
+        for parameter in own.parameters():
+            if parameter.ndim == 4:
+                parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    return own
 
 
 def _adam(parameters: Any) -> torch.optim.Optimizer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,7 +144,8 @@ def as_rows(
     if isinstance(data, DataLoader):
         return LoaderRows(lambda gen: data, device, name)
     if isinstance(data, Dataset):
-        _check_not_empty(len(data), name)  # type: ignore[arg-type]
+        if isinstance(data, Sized):
+            _check_not_empty(len(data), name)
         return LoaderRows(lambda gen: DataLoader(data, batch_size, shuffle=True, generator=gen), device, name)
     if isinstance(data, tuple | np.ndarray | Tensor) or hasattr(data, "columns"):
         rows = _row_set(data, labelled).to(device)

@@ -114,3 +114,13 @@ def test_unknown_names_are_refused(tmp_path):
         run_module.run_images(datasets=["mnist"], out=tmp_path)
     with pytest.raises(ValueError, match="trials=0"):
         run_module.run_images(trials=0, out=tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["new", "resume", "overwrite"])
+def test_rows_of_a_share_never_go_where_the_full_ones_are(tmp_path, mode):
+    full = tmp_path / "results" / "images"
+    full.mkdir(parents=True)
+    (full / "rows.csv").write_text("kept")
+    with pytest.raises(ValueError, match=r"scale=0.02 is not for .*choose another out"):
+        run_module.run_images(out=tmp_path / "results", scale=0.02, mode=mode)
+    assert (full / "rows.csv").read_text() == "kept"

@@ -78,6 +78,7 @@ def run_images(
     at_once = models_at_once or (60 if place.type == "cuda" else 11)
     settings = _settings(schedule, scale, place)
     folder = Path(out) / "images"
+    _refuse_full_rows(folder, scale)
     started = time.perf_counter()
     if mode == "overwrite":
         remove_checkpoint(folder)
@@ -94,6 +95,12 @@ def run_images(
                     return False
         writer.finish()
     return True
+
+
+def _refuse_full_rows(folder: Path, scale: float) -> None:
+    """Rows of a share of the images never replace, or stand in the place of, the full ones."""
+    if scale < 1.0 and folder.resolve().parts[-2:] == ("results", "images"):
+        raise ValueError(f"scale={scale:g} is not for {folder}, the place of the full rows; choose another out")
 
 
 def problem_name(dataset: str, group: Group, angles: str) -> str:
