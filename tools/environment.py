@@ -34,9 +34,10 @@ def digest() -> str:
 
 def read_stamp(venv: Path) -> dict:
     try:
-        return json.loads((venv / "covshift-stamp.json").read_text())
+        stamp = json.loads((venv / "covshift-stamp.json").read_text())
     except (OSError, ValueError):
         return {}
+    return stamp if isinstance(stamp, dict) else {}
 
 
 def works(python: Path, extras: list[str]) -> bool:
@@ -56,12 +57,20 @@ def starts(python: Path) -> bool:
         return False
 
 
+def remove(venv: Path) -> None:
+    if not venv.exists():
+        return
+    print(f"{venv} is broken or half made: making it anew", flush=True)
+    if venv.is_dir() and not venv.is_symlink():
+        shutil.rmtree(venv)
+    else:
+        venv.unlink()
+
+
 def install(venv: Path, extras: list[str]) -> None:
     python = venv / "bin" / "python"
     if not starts(python):
-        if venv.exists():
-            print(f"{venv} is broken or half made: making it anew", flush=True)
-            shutil.rmtree(venv)
+        remove(venv)
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
     (venv / "covshift-stamp.json").unlink(missing_ok=True)
     size = next((SIZES[extra] for extra in ("all", "plot") if extra in extras), "about 300 MB")
@@ -90,6 +99,9 @@ def main() -> int:
     extras = sorted(wanted | set(stamp.get("extras", [])))
     try:
         install(venv, extras)
+        if not works(venv / "bin" / "python", extras):  # files are gone that pip believes to be there
+            remove(venv)
+            install(venv, extras)
     except subprocess.CalledProcessError as problem:
         print(f"setting up {venv} failed ({problem}); check the network and call the same command again")
         return 1

@@ -43,10 +43,8 @@ class RatioInputs:
         G = self._numbers(X, "X")
         if X_target is None:
             return X, y, None, G, None
-        if not _is_frame(X_target):
-            X_target = check_target(owner, X_target, accept_sparse="csr", **self._array_rules())
-        else:
-            validate_data(owner, X_target, reset=False, skip_check_array=True)
+        rules = {"accept_sparse": "csr", **self._array_rules()}
+        X_target = check_target(owner, X_target, **({"skip_check_array": True} if _is_frame(X_target) else rules))
         return X, y, X_target, G, self._numbers(X_target, "X_target")
 
     def for_f(self, X: Any) -> Any:

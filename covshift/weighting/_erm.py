@@ -274,7 +274,8 @@ def labelled_folds(
 ) -> list[Fold]:
     """Paired folds; an integer `cv` goes by what the rows are, so that a row of frequency k is k copies."""
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
-        rows, labels = X if hasattr(X, "shape") else np.asarray(X), np.unique(y, return_inverse=True)[1]
+        rows = X if hasattr(X, "columns") or hasattr(X, "tocsr") else np.asarray(X)
+        labels = np.unique(y, return_inverse=True)[1]
         codes = row_codes(rows) if len(rows.shape) == 2 else np.arange(len(rows))[:, None]
         return content_folds(cv, codes, labels, n_target, stratify=stratify, random_state=seed)
     return paired_folds(cv, X, y, n_target, groups=groups, random_state=seed)

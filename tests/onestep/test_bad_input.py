@@ -9,8 +9,9 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.linear_model import Ridge
 
-from covshift import NoTargetWarning, OneStepClassifier, OneStepRegressor, OverlapWarning, Target
+from covshift import NoTargetWarning, OneStep, OneStepClassifier, OneStepRegressor, OverlapWarning, Target
 from covshift.datasets import make_toy_regression
 from covshift.exceptions import AllWeightsZeroError
 
@@ -351,3 +352,11 @@ def test_a_million_target_rows_with_fifty_source_rows():
     seconds, mebibytes = big_target(1_000_000)
     assert seconds < 60
     assert mebibytes < 1200
+
+
+def test_the_frame_whose_columns_differ_is_named_for_any_learner_too():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X, T = (pandas.DataFrame(rng.normal(size=(20, 2)), columns=["a", "b"]) for _ in range(2))
+    with pytest.raises(ValueError, match=r"X_target: The feature names.*\n.*same order[\s\S]*source's columns"):
+        OneStep(Ridge()).fit(X, X["a"], X_target=T[["b", "a"]])

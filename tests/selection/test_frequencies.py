@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from covshift import ULSIF, ImportanceWeighted
 from covshift.model_selection import IWGridSearchCV
+from covshift.weighting._erm import labelled_folds
 
 RATIO = ULSIF(bandwidth=1.0, reg=0.1, random_state=0)
 SEARCHES = {
@@ -31,3 +33,14 @@ def test_frequencies_score_candidates_as_copies_do(name):
     scores = counted.cv_results_["mean_test_score"]
     assert np.ptp(scores) > 0
     np.testing.assert_allclose(copied.cv_results_["mean_test_score"], scores, rtol=1e-5)
+
+
+def as_tensor(X):
+    return pytest.importorskip("torch").tensor(X)
+
+
+@pytest.mark.parametrize("form", [as_tensor, sparse.csr_array, np.ndarray.tolist, lambda X: X.astype(str)])
+def test_folds_go_by_content_for_rows_of_every_kind(form):
+    X, y = np.arange(20.0).reshape(10, 2), np.arange(10)
+    for fold in labelled_folds(5, form(X), y, 10, False, 0):
+        assert sorted([*fold.train, *fold.test]) == list(range(10))
