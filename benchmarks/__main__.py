@@ -25,6 +25,8 @@ ROWS = {
     "ulsif-growth": "benchmarks.bench_ulsif:growth_and_memory",
     "ulsif-competitors": "benchmarks.bench_ulsif:competitors",
     "kliep": "benchmarks.bench_kliep:against_frank_wolfe",
+    "nn-f-epoch": "benchmarks.bench_nn:f_epoch",
+    "nn-g-epochs": "benchmarks.bench_nn:g_epochs",
     "import": "benchmarks.bench_import:import_time",
 }
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")

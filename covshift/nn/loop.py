@@ -521,7 +521,7 @@ def _own(network: nn.Module, probe: RowSet, device: torch.device) -> nn.Module:
     if probe.X.ndim == 4:
         for parameter in own.parameters():
             if parameter.ndim == 4:
-                parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+                parameter.data = parameter.data.to(memory_format=torch.channels_last)
     return own
 
 
