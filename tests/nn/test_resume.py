@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -65,6 +70,32 @@ def test_a_run_killed_between_any_two_steps_ends_in_the_same_bits(tmp_path):
             assert torch.equal(value, again.g_.state_dict()[name]), (last, name)
         losses = [[record["loss"] for record in trainer.history_] for trainer in (whole, again)]
         assert losses[0] == losses[1]
+
+
+DYING = """
+import os, signal, sys, torch
+from tests.nn.test_resume import Killed, KilledError, make, problem
+torch.set_num_threads(1)
+killed = make(Killed, checkpoint=sys.argv[1])
+killed.last = 11
+try:
+    killed.fit(*problem())
+except KilledError:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL on this system")
+def test_a_process_killed_with_sigkill_is_continued_to_the_same_bits(tmp_path):
+    root = Path(__file__).parents[2]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
+    done = subprocess.run([sys.executable, "-c", DYING, str(tmp_path)], cwd=root, env=environment, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    place = json.loads((tmp_path / "state.json").read_text())["cursor"]
+    assert place["round"] == 0 and place["phase"] == "f"
+    whole, again = make().fit(*problem()), make(checkpoint=tmp_path).fit(*problem())
+    for name, value in whole.run_.network_tensors().items():
+        assert torch.equal(value, again.run_.network_tensors()[name]), name
 
 
 def test_only_one_tensor_file_stays_and_nothing_is_pickled(tmp_path):
