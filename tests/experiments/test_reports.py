@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -95,17 +97,27 @@ def test_panel_counts_by_kind_and_half(tmp_path):
 
 def test_images_print_percent_and_the_highest_in_bold(tmp_path):
     settings = {"scale": 1.0}
-    values = {"ERM": [0.81, 0.82], "control: x": [0.5, 0.9], "one-step": [0.85, 0.86]}
+    values = {"ERM": [81.0, 82.0], "control: x": [50.0, 90.0], "one-step": [85.0, 86.0], "control: y": [99.0]}
     with RowWriter(tmp_path / "images", settings, 1, trial_by=("problem", "seed", "method")) as out:
         for method, accuracies in values.items():
             for seed, value in enumerate(accuracies):
                 out.add([Row("fashion-mnist (2, 4)", method, seed, "accuracy", value, 1.0)])
     ours, paper = report_tables(tmp_path / "images")
-    assert list(ours.header)[1:] == ["ERM", "one-step", "control: x"]
-    assert cells(ours, 0) == ["fashion-mnist (2, 4) [2]", "81.50 (0.71)", "85.50 (0.71)", "70.00 (28.28)"]
-    assert [cell.bold for cell in ours.rows[0][1:]] == [False, True, True]
+    assert list(ours.header)[1:] == ["ERM", "one-step", "control: x", "control: y"]
+    means = ["81.50 (0.71)", "85.50 (0.71)", "70.00 (28.28)", "99.00 (0.00) [1]"]
+    assert cells(ours, 0) == ["fashion-mnist (2, 4) [2]", *means]
+    assert [cell.bold for cell in ours.rows[0][1:]] == [False, True, True, False]
     assert cells(paper, 0)[1] == "81.71 (0.17)"
     assert report_figures(tmp_path / "images")[0].name == "accuracy.png"
+
+
+def test_the_committed_image_rows_are_near_the_papers_level():
+    """Rows and report must mean the same by an accuracy: both are percent."""
+    table, paper = report_tables(Path(__file__).parents[2] / "results" / "images")
+    ours = {line[0].split(" [")[0]: float(cells(table, k)[1].split()[0]) for k, line in enumerate(table.rows)}
+    for k in range(len(paper.rows)):
+        name, theirs = cells(paper, k)[0], float(cells(paper, k)[1].split()[0])
+        assert abs(ours[name] - theirs) < 15.0, name
 
 
 def test_failed_fits_are_told_and_left_out(tmp_path):

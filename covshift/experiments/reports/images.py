@@ -25,10 +25,11 @@ def images_tables(rows: Sequence[Row], about: Mapping[str, Any]) -> list[Table]:
     part = "" if scale == 1.0 else f", {scale:g} of the images: not the paper's figures"
     lines: list[list[Cell | str]] = []
     for problem, shown in values.items():
-        # Accuracy is better where it is larger; the test looks for the smallest.
-        best = best_and_ties({method: -v for method, v in shown.items()})
         trials = max(int(np.isfinite(v).sum()) for v in shown.values())
-        cells = [Cell(mean_sd(v, 2, 100.0), method in best) for method, v in shown.items()]
+        # Accuracy is better where it is larger; the test looks for the smallest. Two trials of a control that is
+        # cut short would make everything a tie.
+        best = best_and_ties({m: -v for m, v in shown.items() if np.isfinite(v).sum() == trials})
+        cells = [Cell(_cell(v, trials), method in best) for method, v in shown.items()]
         lines.append([f"{problem} [{trials}]", *cells])
     theirs = [[name, *[f"{m:.2f} ({sd:.2f})" for m, sd in paper[name]]] for name in values if name in paper]
     return [
@@ -37,7 +38,10 @@ def images_tables(rows: Sequence[Row], about: Mapping[str, Any]) -> list[Table]:
             f"Images: accuracy on the target in percent, mean (SD), [number of trials]{part}",
             ["data set and level", *methods],
             lines,
-            [f"Bold: highest mean of the row, and those not significantly worse (paired t-test, {LEVEL:.0%})."],
+            [
+                f"Bold: highest mean of the row, and those not significantly worse (paired t-test, {LEVEL:.0%}), "
+                "among methods with all the row's trials."
+            ],
         ),
         Table("images/paper", "Images: what the paper prints", ["data set and level", *paper["columns"]], theirs),
     ]
@@ -46,12 +50,18 @@ def images_tables(rows: Sequence[Row], about: Mapping[str, Any]) -> list[Table]:
 def images_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Accuracies level by level."""
     methods, values = _values(rows)
-    series = {m: mean_and_error([v[m] for v in values.values()], 100.0) for m in methods}
+    series = {m: mean_and_error([v[m] for v in values.values()]) for m in methods}
     return [draw_dots(folder / "accuracy.png", list(values), series, "accuracy on the target in percent")]
 
 
+def _cell(v: np.ndarray, trials: int) -> str:
+    """Rows are in percent; a method with fewer trials than the others of its line says how many."""
+    n = int(np.isfinite(v).sum())
+    return mean_sd(v, 2) + (f" [{n}]" if 0 < n < trials else "")
+
+
 def _values(rows: Sequence[Row]) -> tuple[list[str], dict[str, Values]]:
-    """Methods, and problem -> method -> accuracies by seed; NaN where a run is not there yet."""
+    """Methods, and problem -> method -> accuracies in percent by seed; NaN where a run is not there yet."""
     rows = [row for row in rows if row.metric == "accuracy"]
     methods = sorted({row.method for row in rows}, key=_order)
     values = {}

@@ -61,9 +61,10 @@ def standard_error(values: np.ndarray) -> float:
 
 
 def mean_and_error(values: Iterable[np.ndarray], scale: float = 1.0) -> tuple[list[float], list[float]]:
-    """Means and standard errors of several samples, times `scale`."""
-    every = list(values)
-    return [float(np.nanmean(v)) * scale for v in every], [standard_error(v) * scale for v in every]
+    """Means and standard errors of several samples, times `scale`; NaN where nothing is finite."""
+    every = [v[np.isfinite(v)] for v in values]
+    means = [float(v.mean()) * scale if len(v) else np.nan for v in every]
+    return means, [standard_error(v) * scale for v in every]
 
 
 def failed_note(values: Mapping[str, np.ndarray]) -> list[str]:
