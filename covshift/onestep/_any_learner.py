@@ -35,10 +35,9 @@ from covshift.onestep._inputs import RatioInputs
 from covshift.onestep._sample import Prepared
 from covshift.onestep._scores import reference_weights, uniform_reference
 from covshift.onestep._search import Scoring, averaging_weights
-from covshift.ratio._overlap import effective_sample_size, max_weight_share, warn_overlap
+from covshift.ratio._overlap import effective_sample_size, is_reweighted, max_weight_share, warn_overlap
 
 _REGS_G = (0.01, 0.1, 1.0, 10.0)
-_UNWEIGHTED_ESS = 0.99
 _MIN_PROBABILITY = 1e-6
 
 
@@ -361,7 +360,7 @@ class OneStep(MetaEstimatorMixin, BaseEstimator):
             max_weight_share(self.weights_, s),
         )
         n = float(len(G)) if s is None else float(s.sum())
-        self.adapted_ = bool(self.ess_ < _UNWEIGHTED_ESS * n)
+        self.adapted_ = is_reweighted(self.ess_, n)
         if G_target is not None:
             seen = slice(None) if s is None else s > 0
             warn_overlap(self, self.weights_[seen], G[seen], G_target, s=None if s is None else s[seen])

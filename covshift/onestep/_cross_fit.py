@@ -11,6 +11,7 @@ import numpy as np
 from covshift._split import Fold
 from covshift.onestep._g_step import GRows, GSystem, importance
 from covshift.onestep._objective import weighted_mean
+from covshift.onestep._scores import fold_variance
 
 FitPredict = Callable[[np.ndarray, np.ndarray], Any]
 
@@ -136,8 +137,8 @@ def cross_corrected(
     risk = ws @ (half * ((fit.F - Y) ** 2).sum(axis=1))[seen] / ws.sum()
     if not v:
         return float(risk)
-    source = half * _variance(np.stack([learner.scores(model, every) for model in fit.models]))
-    target = half * _variance(np.stack([learner.scores_target(model) for model in fit.models]))
+    source = half * fold_variance(np.stack([learner.scores(model, every) for model in fit.models]))
+    target = half * fold_variance(np.stack([learner.scores_target(model) for model in fit.models]))
     return float(risk + v * max(target.mean() - ws @ source[seen] / ws.sum(), 0.0))
 
 
@@ -151,12 +152,6 @@ def _held_out_scores(learner: Learner, models: list[Any], folds: list[Fold], n: 
     if len(never):
         F[never] = np.mean([learner.scores(model, never) for model in models], axis=0)
     return F
-
-
-def _variance(F: np.ndarray) -> np.ndarray:
-    """V(x) = (k-1)/k sum_k (f_k(x) - mean_k f_k(x))^2, summed over outputs; (k, n, K) gives (n,)."""
-    k = len(F)
-    return (k - 1) / k * ((F - F.mean(axis=0)) ** 2).sum(axis=(0, 2))
 
 
 def _ess(w: np.ndarray) -> float:

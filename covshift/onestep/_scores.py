@@ -97,21 +97,21 @@ def corrected_score(
         def sums(Phi: np.ndarray, Y: np.ndarray, w: np.ndarray, own: int = k) -> tuple[np.ndarray, np.ndarray]:
             F = np.stack([scores(Phi, alpha) for alpha in alphas])  # (k, rows, K, c)
             error = half * ((F[own] - Y[:, :, None]) ** 2).sum(axis=1)
-            return w @ error, w @ (half * _fold_variance(F))
+            return w @ error, w @ (half * fold_variance(F))
 
         width = len(alphas) * alphas[0][0].size
         part, spread = sum_over_blocks(sums, f.Phi[fold.test], sample.Y[fold.test], w, floats_per_row=width)
         risk, spread_source, total = risk + part, spread_source + spread, total + w.sum()
 
     def target_sums(Phi: np.ndarray) -> np.ndarray:
-        return half * _fold_variance(np.stack([scores(Phi, alpha) for alpha in alphas])).sum(axis=0)
+        return half * fold_variance(np.stack([scores(Phi, alpha) for alpha in alphas])).sum(axis=0)
 
     width = len(alphas) * alphas[0][0].size
     spread_target = sum_over_blocks(target_sums, f.Phi_target, floats_per_row=width) / len(f.Phi_target)
     return risk / total + variance_weight * np.maximum(spread_target - spread_source / total, 0.0)
 
 
-def _fold_variance(F: np.ndarray) -> np.ndarray:
+def fold_variance(F: np.ndarray) -> np.ndarray:
     """V at rows, summed over outputs: F of shape (k, rows, K, c) gives (rows, c)."""
     k = len(F)
     return (k - 1) / k * ((F - F.mean(axis=0)) ** 2).sum(axis=(0, 2))

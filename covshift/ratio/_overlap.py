@@ -11,7 +11,7 @@ from covshift.basis import squared_distances
 from covshift.blocks import sum_over_blocks
 from covshift.exceptions import OverlapWarning
 
-__all__ = ["effective_sample_size", "max_weight_share", "share_beyond_support", "warn_overlap"]
+__all__ = ["effective_sample_size", "is_reweighted", "max_weight_share", "share_beyond_support", "warn_overlap"]
 
 # Rows of either sample that the support rule looks at: 512 x 512 distances, a few milliseconds at any n.
 _MAX_ROWS = 512
@@ -21,6 +21,7 @@ _MIN_ROWS = 10
 # quantile of the distances between neighbouring source rows.
 _QUANTILE, _FACTOR = 0.99, 1.5
 _MAX_SHARE_BEYOND = 0.10
+_UNWEIGHTED_ESS = 0.99
 
 
 def effective_sample_size(w: np.ndarray, s: np.ndarray | None = None) -> float:
@@ -49,6 +50,11 @@ def max_weight_share(w: np.ndarray, s: np.ndarray | None = None) -> float:
     """max w / sum s w: the largest share that one source row has in any weighted sum."""
     total = float(np.sum(w, dtype=np.float64) if s is None else np.dot(s, w))
     return float(np.max(w)) / total if total > 0 else 0.0
+
+
+def is_reweighted(ess: float, n: float) -> bool:
+    """Whether weights worth `ess` of `n` rows differ from equal ones by more than 1 % of their effective size."""
+    return bool(ess < _UNWEIGHTED_ESS * n)
 
 
 def share_beyond_support(X: np.ndarray, X_target: np.ndarray) -> float:

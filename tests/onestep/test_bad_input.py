@@ -159,7 +159,7 @@ def test_bad_parameters_are_named(changes, error, message, data):
 
 def test_parameters_are_checked_before_anything_is_computed(data, monkeypatch):
     X, y, X_target = data
-    monkeypatch.setattr("covshift.onestep._estimators.make_entry", lambda *a, **k: pytest.fail("computed"))
+    monkeypatch.setattr("covshift.onestep._base.make_entry", lambda *a, **k: pytest.fail("computed"))
     with pytest.raises(ValueError, match="selection="):
         OneStepRegressor(selection="mean").fit(X, y, X_target=X_target)
 
