@@ -101,6 +101,7 @@ _WAYS_OUT = {
     "sample(s)": "X: give more labelled source rows",
     "feature(s)": "X: give at least one column",
     "1D array": "X must be two-dimensional (rows, columns)",
+    "Input X contains": "X: impute missing values or drop those rows (learners that take NaN can be f of OneStep)",
     "Input y contains": "y: every source row needs a finite label; drop the rows without one",
 }
 

@@ -45,3 +45,13 @@ def test_a_file_in_the_place_of_the_environment_gives_way(environment, tmp_path)
     (tmp_path / "venv").touch()
     environment.remove(tmp_path / "venv")
     assert not (tmp_path / "venv").exists()
+
+
+def test_a_relative_folder_is_taken_from_where_make_was_called(environment, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(environment, "install", lambda where, extras: where.mkdir(exist_ok=True))
+    monkeypatch.setattr(environment, "works", lambda python, extras: seen.append(python) or True)
+    monkeypatch.setattr("sys.argv", ["environment.py", "--venv", ".venv", "--extras", "plot"])
+    assert environment.main() == 0
+    assert seen == [tmp_path / ".venv" / "bin" / "python"]

@@ -88,7 +88,7 @@ def main() -> int:
     parser.add_argument("--extras", default="plot")
     options = parser.parse_args()
     wanted = set(options.extras.split(","))
-    venv: Path = options.venv
+    venv: Path = options.venv.absolute()  # the interpreter is started from other folders too
     stamp = read_stamp(venv)
     have = set(stamp.get("extras", [])) if stamp.get("digest") == digest() else set()
     if "all" in have:

@@ -334,9 +334,9 @@ class OneStep(MetaEstimatorMixin, BaseEstimator):
         S = np.array([score for _, score in results])
         if not np.isfinite(S).any():
             raise AllWeightsZeroError(
-                f"every importance weight was clipped to zero for every candidate (bandwidth_g={bandwidths}, "
-                f"reg_g={regs}), at all rows or within a fold, or only one class kept weight there: use a larger "
-                "bandwidth_g or reg_g, fewer folds (cv), or shrink='one'"
+                f"no candidate is left (bandwidth_g={bandwidths}, reg_g={regs}): in some fold every weight was "
+                "clipped to zero, or only rows of one class keep weight. Use a larger bandwidth_g or reg_g, shrink='one', "
+                "fewer folds (cv), or more source rows"
             )
         index, q = averaging_weights(S, reference.n_eff, scoring)
         params = [{"bandwidth_g": bandwidths[j], "reg_g": reg} for j, reg in candidates]

@@ -196,7 +196,7 @@ def test_a_candidate_without_weight_in_a_fold_loses_and_only_all_are_an_error():
     model = OneStep(Ridge(), bandwidth_g=(1e-9, 1.0), reg_g=0.1, **how).fit(X, y, X_target=X_target)
     assert np.isinf(model.cv_results_["score"][0])
     assert model.best_params_["bandwidth_g"] == 1.0
-    with pytest.raises(AllWeightsZeroError, match=r"bandwidth_g=\(1e-09,\).*use a larger bandwidth_g or reg_g"):
+    with pytest.raises(AllWeightsZeroError, match=r"bandwidth_g=\(1e-09,\).*Use a larger bandwidth_g or reg_g"):
         OneStep(Ridge(), bandwidth_g=1e-9, reg_g=0.1, **how).fit(X, y, X_target=X_target)
 
 

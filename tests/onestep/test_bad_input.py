@@ -54,7 +54,7 @@ ROWS = {
     "no column": (lambda X, y, T: holding(X[:, :0], y, T[:, :0]), r"0 feature\(s\).*at least one column"),
     "one target row": (
         lambda X, y, T: holding(X, y, T[:1]),
-        r"X_target has 1 row.*5 folds.*give more target rows, a smaller cv, or fixed hyperparameters",
+        r"X_target has 1 row.*5 folds.*give more target rows \(kernel estimators with fixed hyperparameters",
     ),
     "lengths": (lambda X, y, T: holding(X, y[:9], T), r"inconsistent numbers of samples: \[150, 9\]"),
     "1-d X": (lambda X, y, T: holding(X[:, 0], y, T), r"Expected 2D array.*reshape\(-1, 1\).*X must be two-dim"),
