@@ -140,8 +140,8 @@ def _target_parts(n_target: int, k: int, seed: int) -> list[np.ndarray]:
     if n_target < max(k, 2):
         raise ValueError(
             f"X_target has {n_target} row(s), which cannot be cut into the {k} folds of the source: give more target "
-            f"rows{', or a smaller cv' if n_target > 1 else ''} (kernel estimators with fixed hyperparameters, all of "
-            "them numbers, need no cross-validation)"
+            f"rows{', or a smaller cv' if n_target > 1 else ''} (kernel estimators with fixed hyperparameters need "
+            "no cross-validation)"
         )
     shuffled = np.random.default_rng([seed, 1]).permutation(n_target)
     # One pair of source indices alone still needs target rows on both sides.

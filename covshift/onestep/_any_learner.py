@@ -335,8 +335,8 @@ class OneStep(MetaEstimatorMixin, BaseEstimator):
         if not np.isfinite(S).any():
             raise AllWeightsZeroError(
                 f"no candidate is left (bandwidth_g={bandwidths}, reg_g={regs}): in some fold every weight was "
-                "clipped to zero, or only rows of one class keep weight. Use a larger bandwidth_g or reg_g, shrink='one', "
-                "fewer folds (cv), or more source rows"
+                "clipped to zero, or only rows of one class keep weight. Use a larger bandwidth_g or reg_g, "
+                "shrink='one', fewer folds (cv), or more source rows"
             )
         index, q = averaging_weights(S, reference.n_eff, scoring)
         params = [{"bandwidth_g": bandwidths[j], "reg_g": reg} for j, reg in candidates]
