@@ -55,7 +55,10 @@ def test_broken_idx_is_refused(data, message):
 
 
 def test_idx_arrays_can_be_written_to():
-    parse_idx(IMAGES)[0, 0, 0] = 1
+    images = parse_idx(IMAGES)
+    images[0, 0, 0] = 77
+    assert images[0, 0, 0] == 77
+    assert parse_idx(IMAGES)[0, 0, 0] != 77
 
 
 def test_libsvm_rows_by_hand():

@@ -297,7 +297,8 @@ def test_threads_are_as_silent_about_overflow_as_one(data):
     X, y, X_target = data
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        OneStepRegressor(standardize=False, n_jobs=2, random_state=0).fit(X, y * 1e150, X_target=X_target)
+        model = OneStepRegressor(standardize=False, n_jobs=2, random_state=0).fit(X, y * 1e150, X_target=X_target)
+    assert np.isfinite(model.predict(X_target)).all()
 
 
 def test_weights_that_rest_on_a_handful_of_rows_are_said():

@@ -314,7 +314,8 @@ def test_flattened_weights_that_rest_on_many_rows_are_not_complained_about():
     X, y, X_target = regression()
     with warnings.catch_warnings():
         warnings.simplefilter("error", OverlapWarning)
-        ImportanceWeighted(Ridge(), quick(), 0.1).fit(X, y, X_target=X_target)
+        model = ImportanceWeighted(Ridge(), quick(), 0.1).fit(X, y, X_target=X_target)
+    assert model.ess_ > 0.5 * len(y)
 
 
 class Untouchable:
@@ -395,11 +396,13 @@ def test_weights_that_are_all_zero_are_an_error():
 
 def test_callers_arrays_are_not_written_to():
     X, y, X_target = regression(n=40)
-    for array in (X, y, X_target):
-        array.flags.writeable = False
     s = np.ones(40)
-    s.flags.writeable = False
+    arrays = (X, y, X_target, s)
+    before = [array.copy() for array in arrays]
+    for array in arrays:
+        array.flags.writeable = False
     ImportanceWeighted(Ridge(), quick(), (0.5, 1.0)).fit(X, y, X_target=X_target, sample_weight=s).predict_weights(X)
+    assert all(np.array_equal(array, copy) for array, copy in zip(arrays, before, strict=True))
 
 
 @pytest.mark.filterwarnings("ignore::covshift.exceptions.OverlapWarning")
