@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -131,9 +132,9 @@ class GRows:
 
 def slices(which: np.ndarray) -> Iterator[tuple[int, slice]]:
     """(bandwidth's index, its candidates) for sorted `which`."""
-    starts = np.flatnonzero(np.r_[True, which[1:] != which[:-1]])
-    for start, stop in zip(starts, np.r_[starts[1:], len(which)], strict=True):
-        yield int(which[start]), slice(int(start), int(stop))
+    bounds = [0, *(np.flatnonzero(which[1:] != which[:-1]) + 1).tolist(), len(which)]
+    for start, stop in pairwise(bounds):
+        yield int(which[start]), slice(start, stop)
 
 
 def step_all(
