@@ -25,7 +25,7 @@ class RiskBound:
     is estimated by cross-fitting and usually far too small where the shift is strong: with few source rows under the
     target nothing shows how large r is there. Where the estimate of C falls to `constant_low` the second term is
     zero, and the value says nothing about how wrong g is. On the paper's toy the true C is 14.9 and the bound with it
-    is above m, vacuous; the estimates lie between 5 and 16, and the value on either side of the true risk.
+    is above m, vacuous; estimates lie between 5 and 12 (12 draws), and the value on either side of the true risk.
 
     Attributes
     ----------

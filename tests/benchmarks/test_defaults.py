@@ -80,8 +80,10 @@ def test_the_corners_of_the_pool_are_the_scores_of_the_estimator(opened):
     draw, fit = opened
     model = defaults.estimator_of(draw.kind, 5).fit(draw.X, draw.y, X_target=draw.X_target)
     corners = fit.pool.score.corners(fit.pool.scoring.variance_weight)[fit.pool.kind == "one"]
-    # A wide basis with the least ridge has a condition of 1e9: two orders of summation agree to about 1e-8.
-    np.testing.assert_allclose(np.sort(corners), np.sort(model.cv_results_["score"]), rtol=1e-7)
+    off = np.abs(np.sort(corners) / np.sort(model.cv_results_["score"]) - 1)
+    assert np.quantile(off, 0.95) <= 1e-9
+    # A wide basis with the least ridge has a condition of 1e9, where two orders of summation agree to about 1e-8.
+    assert off.max() <= 1e-7
 
 
 def test_stacking_is_no_worse_than_any_candidate_and_as_low_as_a_generic_solver(opened):
