@@ -121,6 +121,19 @@ class TrainerBase:
             raise ValueError("weights='classifier' are those of the pretrained g; pretrain_g must not be off.")
         if self.mode_.trains_g and self.start_g == "afresh" and self.freeze_g == 0 and self.pretraining_:
             raise ValueError("start_g='afresh' with freeze_g=0 throws the pretraining away; pass pretrain_g=False.")
+        self._check_renewal()
+
+    def _check_renewal(self) -> None:
+        if self.pretraining_ is None or not self.pretraining_.renew:
+            return
+        check_count("Pretraining.renew", self.pretraining_.renew, 0)
+        if self.mode_.trains_g and not self.mode_.alternates:
+            raise ValueError(
+                f"Pretraining(renew={self.pretraining_.renew}) starts g again in every round, but weights="
+                f"{self.weights!r} trains g once, before f; use weights='one-step' or 'classifier', or renew=0."
+            )
+        if self.mode_.trains_g and self.start_g == "afresh":
+            raise ValueError("Pretraining(renew=...) starts g's head from the classifier; use start_g='logit'.")
 
     def _open_rows(self, source: Any, X_target: Any) -> None:
         batch_size, device = self.batch_size, self.device_
@@ -190,6 +203,7 @@ class TrainerBase:
             **{name: getattr(self, name) for name in names},
             "loss": self.loss_.name, "weights": self.mode_.name, "loss_bound": repr(self.loss_bound),
             "relative_alpha": self.relative_alpha_, "pretrain_epochs": getattr(self.pretraining_, "epochs", 0),
+            "renew_epochs": getattr(self.pretraining_, "renew", 0),
             "seed": self.seed_, "rows": rows, "f": describe(self.f_), "g": describe(self.g_),
             "torch": torch.__version__.split("+")[0],
         }  # fmt: skip

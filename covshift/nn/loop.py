@@ -99,11 +99,11 @@ class OneStepTrainer(TrainerBase):
     def _train(self) -> None:
         plan = plan_rounds(self.mode_, self.rounds, self.epochs_g, self.epochs_f)
         progress = Progress(self.verbose, self.rounds, self.run_.cursor.round)
-        self._pretrain()
         for t in range(self.run_.cursor.round, self.rounds):
             if self.run_.stopped:
                 break
             started = time.perf_counter()
+            self._pretrain(t)
             self._train_g(t, plan[t].epochs_g)
             self._train_f(t, plan[t].epochs_f)
             self._close_round(t, started, progress)
@@ -113,22 +113,33 @@ class OneStepTrainer(TrainerBase):
         self.n_iter_ = len(self.history_)
         self.precision_ = self.run_.precision
 
-    def _pretrain(self) -> None:
-        """g as a classifier of source (0) against target (1); then its head may start afresh."""
+    def _pretrain(self, t: int) -> None:
+        """g as a classifier of source (0) against target (1): before the first round, and where asked before each."""
         if self.g_ is None or self.pretraining_ is None:
             return
-        for epoch, first in self.run_.cursor.epochs_left("pretrain", 0, self.pretraining_.epochs):
-            self._begin_epoch("pretrain", 0, epoch, first)
+        numbers = self.pretraining_.epochs_of_round(t)
+        for epoch, first in self.run_.cursor.epochs_left("pretrain", t, len(numbers)):
+            if t and not epoch and not first:
+                self.head_.load_state_dict(self.run_.classifier_head)
+            self._begin_epoch("pretrain", t, epoch, first)
             self.g_.train()
-            pairs = self._pairs("pretrain", epoch, self._prepare_g("pretrain", epoch, with_losses=False))
+            number = numbers[epoch]
+            pairs = self._pairs("pretrain", number, self._prepare_g("pretrain", number, with_losses=False))
             for step, (source, target) in enumerate(islice(pairs, first, None), first):
                 self.pretrain_step(source, target)
-                self._tick("pretrain", 0, epoch, step + 1)
-            self._tick("pretrain", 0, epoch + 1, 0)
+                self._tick("pretrain", t, epoch, step + 1)
+            self._tick("pretrain", t, epoch + 1, 0)
+        if self.run_.cursor.round == t and self.run_.cursor.phase == "pretrain":
+            self._close_pretraining(t)
+
+    def _close_pretraining(self, t: int) -> None:
+        """Keep what later rounds need of the classifier; then g's head may start afresh."""
+        assert self.g_ is not None and self.pretraining_ is not None
         if self.held_out_ is not None and self.run_.reference is None:
             self.run_.reference = g_value(steps.apply(self.g_, self.held_out_.X).reshape(-1), "exp")
-        at_start = self.run_.cursor.round == 0 and self.run_.cursor.phase == "pretrain"
-        if at_start and self.start_g == "afresh" and self.mode_.trains_g and self.g is not None:
+        if self.pretraining_.renew:
+            self.run_.classifier_head = {k: v.detach().clone() for k, v in self.head_.state_dict().items()}
+        if t == 0 and self.start_g == "afresh" and self.mode_.trains_g and self.g is not None:
             self.head_.load_state_dict(split_frozen(self.g, self.freeze_g)[1].state_dict())
 
     def _train_g(self, t: int, count: int) -> None:

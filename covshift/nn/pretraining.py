@@ -18,17 +18,27 @@ OptimizerFactory = Callable[[Iterable[Tensor]], torch.optim.Optimizer]
 
 @dataclass(frozen=True)
 class Pretraining:
-    """`epochs` of Adam at rate `lr`, or of the optimiser that `optimizer(parameters)` returns."""
+    """`epochs` of Adam at rate `lr`, or of the optimiser that `optimizer(parameters)` returns.
+
+    With `renew` > 0 the classifier goes on training for so many epochs at the start of every later round: g's frozen
+    layers are the renewed ones, and its head starts from the classifier's again.
+    """
 
     epochs: int = 10
     lr: float = 1e-3
     optimizer: OptimizerFactory | None = None
+    renew: int = 0
 
     def make(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
         """The optimiser of the pretraining."""
         if self.optimizer is not None:
             return self.optimizer(parameters)
         return torch.optim.Adam(parameters, lr=self.lr)
+
+    def epochs_of_round(self, t: int) -> range:
+        """The numbers, counted through the run, of the epochs that round t begins with."""
+        first = self.epochs + (t - 1) * self.renew
+        return range(first, first + self.renew) if t else range(self.epochs)
 
 
 def classifier_loss(o_source: Tensor, o_target: Tensor, s: Tensor | None = None) -> Tensor:

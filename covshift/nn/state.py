@@ -55,6 +55,7 @@ class RunState:
     history: list[dict[str, Any]] = field(default_factory=list)
     sums: dict[str, float] = field(default_factory=_empty_sums)
     reference: Tensor | None = None  # validation weights, fixed once
+    classifier_head: dict[str, Tensor] = field(default_factory=dict)  # of g, where the classifier goes on each round
     best_round: int = -1
     best: dict[str, Tensor] = field(default_factory=dict)
     stopped: bool = False
@@ -90,6 +91,7 @@ class RunState:
     def dump(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """(tensors, JSON facts)."""
         tensors = self.network_tensors() | {f"best.{key}": value for key, value in self.best.items()}
+        tensors |= {f"classifier.{key}": value for key, value in self.classifier_head.items()}
         for name in ("reference", "noise", "cuda_noise"):
             if getattr(self, name) is not None:
                 tensors[f"extra.{name}"] = getattr(self, name)
@@ -120,10 +122,15 @@ class RunState:
         self.cursor = Cursor(**facts["cursor"])
         self.precision, self.history, self.sums = facts["precision"], facts["history"], facts["sums"]
         self.best_round, self.stopped = facts["best_round"], facts["stopped"]
-        self.best = {k[5:]: v.to(device) for k, v in tensors.items() if k.startswith("best.")}
+        self.best = _under("best.", tensors, device)
+        self.classifier_head = _under("classifier.", tensors, device)
         self.noise, self.cuda_noise = tensors.get("extra.noise"), tensors.get("extra.cuda_noise")
         if "extra.reference" in tensors:
             self.reference = tensors["extra.reference"].to(device)
+
+
+def _under(prefix: str, tensors: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+    return {key[len(prefix) :]: value.to(device) for key, value in tensors.items() if key.startswith(prefix)}
 
 
 def _plain(state: dict[str, Any]) -> dict[str, Any]:

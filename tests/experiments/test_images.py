@@ -44,12 +44,21 @@ def images(n=70, dtype=torch.float32):
     return Images(X, y, X_test, y_test)
 
 
-@pytest.mark.parametrize("a, b, seed", [(2, 4, 3)])
-def test_the_batched_run_is_the_trainer_run_by_run(double, a, b, seed):
+@pytest.mark.parametrize("renew", [0, 1])
+def test_the_batched_run_is_the_trainer_run_by_run(double, renew):
+    a, b, seed = 2, 4, 3
     data = images(120, dtype=torch.float64)
     names = ["ERM", "EIWERM", "RIWERM", "one-step", "control: one-step as printed"]
     methods = [*map(method_named, names), method_named("control: classifier p/(1-p), square root")]
     methods.append(replace(METHODS[3], name="afresh", output_g="exp", start_g="afresh", loss_bound=0.5))
+    if renew:
+        one_step = method_named("one-step")
+        methods = [
+            one_step,
+            replace(one_step, name="quick", rate_g=1e-2),
+            method_named("control: classifier p/(1-p)"),
+        ]
+        methods = [replace(method, renew=renew) for method in methods]
     engine = Engine(data, [Group(2, 6, 9), Group(a, b, seed)], methods, SCHEDULE, torch.device("cpu"))
     engine.run_round()
     engine.run_round()
@@ -60,7 +69,8 @@ def test_the_batched_run_is_the_trainer_run_by_run(double, a, b, seed):
             make_network((1, 28, 28), 10, seed, 0), make_network((1, 28, 28), 1, seed, 1), weights=method.weights,
             flattening=method.flattening, relative_alpha=method.relative_alpha, loss_bound=method.loss_bound,
             output_g=method.output_g, bound_alpha=method.bound_alpha, start_g=method.start_g, rounds=2, epochs_g=1,
-            epochs_f=1, batch_size=32, pretrain_g=Pretraining(2), freeze_g=1, device="cpu", random_state=seed,
+            epochs_f=1, batch_size=32, pretrain_g=Pretraining(2, renew=renew), freeze_g=1, device="cpu",
+            optimizer_g=lambda p, rate=method.rate_g: torch.optim.SGD(p, lr=rate), random_state=seed,
         ).fit(source, target)  # fmt: skip
         r = len(methods) + j
         assert trainer.history_[-1]["loss"] == pytest.approx(float(engine.mean_loss[r]), abs=1e-4), method.name

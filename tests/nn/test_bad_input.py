@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from covshift.exceptions import AllWeightsZeroError
-from covshift.nn import OneStepTrainer, make_mlp
+from covshift.nn import OneStepTrainer, Pretraining, make_mlp
 
 X = torch.linspace(-1, 1, 40).reshape(20, 2)
 Y = torch.arange(20) % 2
@@ -48,6 +48,9 @@ def test_without_torch_the_error_names_the_extra():
         ({"freeze_g": 2}, "wrap it as nn.Sequential"),
         ({"weights": "classifier"}, "pretrain_g must not be off"),
         ({"start_g": "afresh", "pretrain_g": 1}, "throws the pretraining away"),
+        ({"weights": "ulsif", "pretrain_g": Pretraining(1, renew=1)}, "trains g once, before f"),
+        ({"start_g": "afresh", "freeze_g": 1, "pretrain_g": Pretraining(1, renew=1)}, "use start_g='logit'"),
+        ({"pretrain_g": Pretraining(1, renew=-1)}, "renew"),
         ({"weights": lambda rows: -torch.ones(len(rows))}, "finite and >= 0"),
         ({"weights": lambda rows: rows}, "one weight a row"),
         ({"precision": "fp8"}, "precision='fp8'"),

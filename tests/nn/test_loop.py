@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from covshift.nn import Fresh, OneStepTrainer, make_mlp
+from covshift.nn import Fresh, OneStepTrainer, Pretraining, make_mlp
 from covshift.nn.validation import EarlyStopping
 
 N, N_TARGET, B_F, B_G = 40, 30, 3, 4
@@ -173,6 +173,20 @@ def test_a_head_that_starts_afresh_does_not_start_from_the_classifier():
     torch.testing.assert_close(trainer.g_[1].weight, trainer.g[1].weight)
 
 
+def test_a_renewed_classifier_is_the_one_that_trained_on():
+    """With g's own epochs in between, its features after two renewals are those of a classifier of as many epochs."""
+    X, y, X_target = rows()
+    moved = {"optimizer_g": lambda p: torch.optim.SGD(p, lr=0.1), "epochs_f": 0}
+    renewed = small(rounds=3, pretrain_g=Pretraining(2, renew=1), **moved).fit((X, y), X_target)
+    longer = small(rounds=1, pretrain_g=4, epochs_g=0, epochs_f=0).fit((X, y), X_target)
+    once = small(rounds=3, pretrain_g=2, **moved).fit((X, y), X_target)
+    torch.testing.assert_close(renewed.g_[0][0].weight, longer.g_[0][0].weight, rtol=0, atol=0)
+    assert not torch.equal(renewed.g_[0][0].weight, once.g_[0][0].weight)
+    # g's last epochs start from the classifier's head, not from where they were.
+    torch.testing.assert_close(renewed.run_.classifier_head["1.weight"], longer.g_[1].weight, rtol=0, atol=0)
+    assert not torch.equal(renewed.g_[1].weight, longer.g_[1].weight)
+
+
 def test_mini_batches_without_weight_are_counted_and_skipped():
     X, y, X_target = rows()
     first = X[0].clone()
@@ -226,7 +240,7 @@ def test_training_leaves_torchs_global_generator_alone():
     f, g = nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.5), nn.Linear(8, 2)), make_mlp(2, 1)
     before = torch.get_rng_state()
     results = [
-        OneStepTrainer(f, g, rounds=1, epochs_f=2, pretrain_g=1, device="cpu", random_state=5)
+        OneStepTrainer(f, g, output_g="softplus", rounds=1, epochs_f=2, pretrain_g=1, device="cpu", random_state=5)
         .fit((X, y), X_target)
         .predict_output(X)
         for _ in range(2)

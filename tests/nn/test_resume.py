@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from covshift.exceptions import ResumeMismatchError
-from covshift.nn import OneStepTrainer
+from covshift.nn import OneStepTrainer, Pretraining
 from covshift.nn.validation import EarlyStopping
 
 STEPS = 2 * 3 + 2 * (1 * 3 + 2 * 3)  # pretraining, then two rounds of g and f, three mini-batches an epoch
@@ -70,6 +70,19 @@ def test_a_run_killed_between_any_two_steps_ends_in_the_same_bits(tmp_path):
             assert torch.equal(value, again.g_.state_dict()[name]), (last, name)
         losses = [[record["loss"] for record in trainer.history_] for trainer in (whole, again)]
         assert losses[0] == losses[1]
+
+
+def test_a_run_that_renews_its_classifier_is_resumed_to_the_same_bits(tmp_path):
+    options = {"pretrain_g": Pretraining(2, renew=1), "freeze_g": 2}
+    whole = make(**options).fit(*problem())
+    for last in (15, 16, 17, 18, 20):  # at the end of the first round, in the renewal, at its end, in g, in f
+        killed = make(Killed, checkpoint=tmp_path / str(last), **options)
+        killed.last = last
+        with pytest.raises(KilledError):
+            killed.fit(*problem())
+        again = make(checkpoint=tmp_path / str(last), **options).fit(*problem())
+        for name, value in whole.run_.network_tensors().items():
+            assert torch.equal(value, again.run_.network_tensors()[name]), (last, name)
 
 
 DYING = """

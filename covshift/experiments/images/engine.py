@@ -16,7 +16,7 @@ from covshift.experiments.images.problem import Images, evaluation_generator, im
 from covshift.experiments.images.stacked import StackedAdam, StackedSGD, conv_features, head_outputs, stack, views
 from covshift.nn.networks import make_network
 from covshift.nn.objective import effective_sample_size, g_objective
-from covshift.nn.pretraining import classifier_loss
+from covshift.nn.pretraining import Pretraining, classifier_loss
 from covshift.nn.seeds import derive, epoch_order
 from covshift.nn.weights import g_value, to_weight
 
@@ -68,6 +68,7 @@ class Engine:
         self.groups, self.methods, self.schedule = list(groups), list(methods), schedule
         self.device = device
         self.G, self.M = len(groups), len(methods)
+        self.pretraining = _pretraining(methods, schedule)
         self.R = self.G * self.M
         self.n = len(images.X) - schedule.held_out
         self.images = images.to(device)
@@ -139,15 +140,20 @@ class Engine:
 
     # ------------------------------------------------------------------ g
 
-    def pretrain(self) -> None:
-        """Each group's g as a classifier of source against target; heads start from it or afresh."""
-        step = replayable(self._pretrain_step, [self.flat_p, *self.adam_p.state(), self.at], self.device)
-        for epoch in range(self.schedule.pretrain_epochs):
+    def pretrain(self, t: int) -> None:
+        """Each group's g as a classifier of source against target, before round t; heads start from it or afresh."""
+        numbers = self.pretraining.epochs_of_round(t)
+        if not numbers:
+            return
+        if not hasattr(self, "_replay_p"):
+            state = [self.flat_p, *self.adam_p.state(), self.at]
+            self._replay_p = replayable(self._pretrain_step, state, self.device)
+        for epoch in numbers:
             self._draw(self.source, "rows_pretrain", epoch)
             self._draw(self.target, "rows_pretrain_target", epoch, target=True)
             self.order.copy_(self._orders("order_pretrain", epoch))
             self.order_target.copy_(self._target_orders("order_pretrain_target", epoch))
-            self._repeat(step)
+            self._repeat(self._replay_p)
         starts = [
             j
             for j, m in enumerate(self.g_methods)
@@ -246,9 +252,9 @@ class Engine:
 
     def run_round(self) -> None:
         """Pretraining and the two-step methods' g before the first round; then g and f of this round."""
+        if self.H:
+            self.pretrain(self.round)
         if self.round == 0:
-            if self.H:
-                self.pretrain()
             self.train_g(alternating=False, t=0)
         self.train_g(alternating=True, t=self.round)
         self.train_f(self.round)
@@ -273,7 +279,7 @@ class Engine:
     def state(self) -> list[Tensor]:
         """The tensors that decide how the run goes on after a round."""
         heads = [self.flat_h] if self.H else []
-        return [self.flat_f, *self.adam.state(), self.flat_p, *heads]
+        return [self.flat_f, *self.adam.state(), self.flat_p, *self.adam_p.state(), *heads]
 
     def _batch(self) -> tuple[Tensor, Tensor, Tensor]:
         """(source rows, target rows, mask) of the mini-batch in hand; moves on to the next."""
@@ -352,6 +358,14 @@ class _GPhase:
                 head.view(engine.G, engine.H, *head.shape[1:])[:, self.chosen] = part.view(
                     engine.G, C, *part.shape[1:]
                 )
+
+
+def _pretraining(methods: Sequence[Method], schedule: Schedule) -> Pretraining:
+    """The one pretraining of all these methods, which share a classifier in each group."""
+    renewals = {method.renew for method in methods}
+    if len(renewals) != 1:
+        raise ValueError(f"methods of one engine share their classifier; got renew in {sorted(renewals)}.")
+    return Pretraining(schedule.pretrain_epochs, schedule.rate_pretrain, renew=renewals.pop())
 
 
 def _on(device: torch.device, flat: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:

@@ -13,7 +13,8 @@ class Method:
     """A method by its printed name and the `OneStepTrainer` settings that make it.
 
     `weights` may also be "true": the importance of the angle, which no method without the angle can know.
-    `rate_g` is g's SGD rate. `alternates` tells the one-step schedule from g first, f after.
+    `rate_g` is g's SGD rate, `renew` the epochs for which the pretrained classifier goes on before each later round
+    (`Pretraining.renew`). `alternates` tells the one-step schedule from g first, f after.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Method:
     bound_alpha: float = 0.5
     start_g: str = "logit"
     rate_g: float = 1e-4
+    renew: int = 0
 
     @property
     def trains_g(self) -> bool:

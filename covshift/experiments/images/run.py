@@ -117,15 +117,17 @@ def _chunks(
     done: set[tuple[str, ...]],
     models_at_once: int,
 ) -> list[tuple[list[Group], list[Method]]]:
-    """Groups with the same missing methods, in portions of about equal size."""
+    """Groups with the same missing methods, in portions of about equal size; one renewal of g a portion."""
     by_missing: dict[tuple[Method, ...], list[Group]] = {}
     for seed in range(trials):
         for a, b in levels:
             group = Group(a, b, seed)
             problem = problem_name(name, group, angles)
-            missing = tuple(m for m in methods if (problem, str(seed), m.name) not in done)
-            if missing:
-                by_missing.setdefault(missing, []).append(group)
+            for renew in sorted({m.renew for m in methods}):
+                alike = [m for m in methods if m.renew == renew]
+                missing = tuple(m for m in alike if (problem, str(seed), m.name) not in done)
+                if missing:
+                    by_missing.setdefault(missing, []).append(group)
     chunks = []
     for missing, groups in by_missing.items():
         most = max(models_at_once // len(missing), 1)
