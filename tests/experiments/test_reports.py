@@ -97,23 +97,26 @@ def test_panel_counts_by_kind_and_half(tmp_path):
 
 def test_images_print_percent_and_the_highest_in_bold(tmp_path):
     settings = {"scale": 1.0}
-    values = {"ERM": [81.0, 82.0], "control: x": [50.0, 90.0], "one-step": [85.0, 86.0], "control: y": [99.0]}
+    values = {"ERM": [81.0, 82.1], "control: x": [50.0, 90.0], "one-step": [85.0, 86.0], "control: y": [99.0]}
+    values["control: true importance"] = [95.0, 96.0]
     with RowWriter(tmp_path / "images", settings, 1, trial_by=("problem", "seed", "method")) as out:
         for method, accuracies in values.items():
             for seed, value in enumerate(accuracies):
                 out.add([Row("fashion-mnist (2, 4)", method, seed, "accuracy", value, 1.0)])
-    ours, paper = report_tables(tmp_path / "images")
-    assert list(ours.header)[1:] == ["ERM", "one-step", "control: x", "control: y"]
-    means = ["81.50 (0.71)", "85.50 (0.71)", "70.00 (28.28)", "99.00 (0.00) [1]"]
+    ours, lead, paper = report_tables(tmp_path / "images")
+    assert list(ours.header)[1:] == ["ERM", "one-step", "control: true importance", "control: x", "control: y"]
+    means = ["81.55 (0.78)", "85.50 (0.71)", "95.50 (0.71)", "70.00 (28.28)", "99.00 (0.00) [1]"]
     assert cells(ours, 0) == ["fashion-mnist (2, 4) [2]", *means]
-    assert [cell.bold for cell in ours.rows[0][1:]] == [False, True, True, False]
+    assert [cell.bold for cell in ours.rows[0][1:]] == [False, True, False, True, False]
+    assert cells(lead, 0)[1:] == ["+3.95 (0.05)", "-10.00 (0.00)", "+15.50 (19.50)", "-"]
+    assert [cell.bold for cell in lead.rows[0][1:4]] == [True, True, False]
     assert cells(paper, 0)[1] == "81.71 (0.17)"
     assert report_figures(tmp_path / "images")[0].name == "accuracy.png"
 
 
 def test_the_committed_image_rows_are_near_the_papers_level():
     """Rows and report must mean the same by an accuracy: both are percent."""
-    table, paper = report_tables(Path(__file__).parents[2] / "results" / "images")
+    table, _, paper = report_tables(Path(__file__).parents[2] / "results" / "images")
     ours = {line[0].split(" [")[0]: float(cells(table, k)[1].split()[0]) for k, line in enumerate(table.rows)}
     for k in range(len(paper.rows)):
         name, theirs = cells(paper, k)[0], float(cells(paper, k)[1].split()[0])

@@ -10,14 +10,21 @@ import numpy as np
 
 from covshift.experiments.figures import draw_dots
 from covshift.experiments.grid import HERE, load_yaml
-from covshift.experiments.reports.values import Values, by_problem, mean_and_error, mean_sd
+from covshift.experiments.reports.values import (
+    Values,
+    by_problem,
+    mean_and_error,
+    mean_sd,
+    standard_error,
+)
 from covshift.experiments.rows import Row
-from covshift.experiments.stats import LEVEL, best_and_ties
+from covshift.experiments.stats import LEVEL, best_and_ties, paired_p
 from covshift.experiments.tables import Cell, Table
 
 __all__ = ["images_figures", "images_tables"]
 
 PAPER = ("ERM", "EIWERM", "RIWERM", "one-step")
+KNOWS_THE_ANGLE = "control: true importance"  # how the names begin of controls that no method can compete with
 
 
 def images_tables(rows: Sequence[Row], about: Mapping[str, Any]) -> list[Table]:
@@ -30,7 +37,8 @@ def images_tables(rows: Sequence[Row], about: Mapping[str, Any]) -> list[Table]:
         trials = max(int(np.isfinite(v).sum()) for v in shown.values())
         # Accuracy is better where it is larger; the test looks for the smallest. Two trials of a control that is
         # cut short would make everything a tie.
-        best = best_and_ties({m: -v for m, v in shown.items() if np.isfinite(v).sum() == trials})
+        rivals = [m for m in shown if not m.startswith(KNOWS_THE_ANGLE)]
+        best = best_and_ties({m: -shown[m] for m in rivals if np.isfinite(shown[m]).sum() == trials})
         cells = [Cell(_cell(v, trials), method in best) for method, v in shown.items()]
         lines.append([f"{problem} [{trials}]", *cells])
     theirs = [[name, *[f"{m:.2f} ({sd:.2f})" for m, sd in paper[name]]] for name in values if name in paper]
@@ -42,11 +50,34 @@ def images_tables(rows: Sequence[Row], about: Mapping[str, Any]) -> list[Table]:
             lines,
             [
                 f"Bold: highest mean of the row, and those not significantly worse (paired t-test, {LEVEL:.0%}), "
-                "among methods with all the row's trials."
+                "among methods with all the row's trials that do not know the angle."
             ],
         ),
+        *_lead(methods, values),
         Table("images/paper", "Images: what the paper prints", ["data set and level", *paper["columns"]], theirs),
     ]
+
+
+def _lead(methods: Sequence[str], values: Mapping[str, Values]) -> list[Table]:
+    """One-step less every other method, trial by trial."""
+    others = [m for m in methods if m != "one-step"]
+    if "one-step" not in methods or not others:
+        return []
+    lines = [
+        [problem, *[_difference(shown["one-step"], shown[m]) for m in others]] for problem, shown in values.items()
+    ]
+    notes = [
+        f"Bold: significantly different from zero (paired t-test, {LEVEL:.0%}); a row's methods see the same draws."
+    ]
+    title = "Images: one-step less the other method, in points of accuracy, mean (standard error)"
+    return [Table("images/lead", title, ["data set and level", *others], lines, notes)]
+
+
+def _difference(a: np.ndarray, b: np.ndarray) -> Cell | str:
+    d = a - b
+    if np.isfinite(d).sum() < 2:
+        return "-"
+    return Cell(f"{np.nanmean(d):+.2f} ({standard_error(d):.2f})", paired_p(a, b) < LEVEL)
 
 
 def images_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
