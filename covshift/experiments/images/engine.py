@@ -211,8 +211,8 @@ class Engine:
         self.loss_sum.zero_()
         for epoch in range(self.schedule.epochs_f):
             number = t * self.schedule.epochs_f + epoch
-            angles = self._draw(self.source, "rows_f", number)
-            self.weigh(angles)
+            if epoch == 0 or self.schedule.angles == "fresh":
+                self.weigh(self._draw(self.source, "rows_f", number))
             self.order.copy_(self._orders("order_f", number))
             self._repeat(self._replay_f)
         self.mean_loss = self.loss_sum / (self.schedule.epochs_f * self.steps)

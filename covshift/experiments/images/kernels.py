@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["PooledRelu", "Windows", "adam_update", "image_windows", "tf32_products"]
+__all__ = ["PooledRelu", "Windows", "adam_update", "forget_compiled", "image_windows", "tf32_products"]
 
 
 class _Compiled:
@@ -26,6 +26,16 @@ class _Compiled:
         if self.fast is None:
             self.fast = torch.compile(self.plain, dynamic=False)
         return self.fast(first, *others)
+
+
+def forget_compiled() -> None:
+    """Compile anew: torch keeps a few shapes of a function and runs it uncompiled, several times slower, after them.
+
+    One batch of runs has a few shapes; the next one, of other runs, would be the one too many.
+    """
+    torch.compiler.reset()
+    for kernel in (image_windows, adam_update, _windows_of, _windows_back, _pool_of, _pool_back):
+        kernel.fast = None
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import torch
 from covshift._checks import check_choice, check_count, check_number
 from covshift.experiments.images.checkpoint import load_checkpoint, remove_checkpoint, save_checkpoint
 from covshift.experiments.images.engine import Engine, Group, Schedule
-from covshift.experiments.images.kernels import tf32_products
+from covshift.experiments.images.kernels import forget_compiled, tf32_products
 from covshift.experiments.images.methods import METHODS, Method, method_named
 from covshift.experiments.images.problem import DATASETS, LEVELS, load_images
 from covshift.experiments.rows import Row, RowWriter
@@ -89,6 +89,8 @@ def run_images(
             images = None
             for groups, missing in _chunks(name, levels, trials, chosen, angles, writer.done, at_once):
                 images = images or load_images(name, scale)
+                if place.type == "cuda":
+                    forget_compiled()
                 engine = Engine(images, groups, missing, schedule, place)
                 if not _finish(engine, name, writer, folder, started, time_limit, say):
                     say(f"stopped at the time limit after round {engine.round}; go on with --resume")

@@ -32,30 +32,37 @@ def images_tables(rows: Sequence[Row], about: Mapping[str, Any]) -> list[Table]:
     methods, values = _values(rows)
     scale = about["settings"].get("scale", 1.0)
     part = "" if scale == 1.0 else f", {scale:g} of the images: not the paper's figures"
-    lines: list[list[Cell | str]] = []
-    for problem, shown in values.items():
-        trials = max(int(np.isfinite(v).sum()) for v in shown.values())
-        # Accuracy is better where it is larger; the test looks for the smallest. Two trials of a control that is
-        # cut short would make everything a tie.
-        rivals = [m for m in shown if not m.startswith(KNOWS_THE_ANGLE)]
-        best = best_and_ties({m: -shown[m] for m in rivals if np.isfinite(shown[m]).sum() == trials})
-        cells = [Cell(_cell(v, trials), method in best) for method, v in shown.items()]
-        lines.append([f"{problem} [{trials}]", *cells])
-    theirs = [[name, *[f"{m:.2f} ({sd:.2f})" for m, sd in paper[name]]] for name in values if name in paper]
-    return [
-        Table(
-            "images/main",
-            f"Images: accuracy on the target in percent, mean (SD), [number of trials]{part}",
-            ["data set and level", *methods],
-            lines,
-            [
-                f"Bold: highest mean of the row, and those not significantly worse (paired t-test, {LEVEL:.0%}), "
-                "among methods with all the row's trials that do not know the angle."
-            ],
-        ),
-        *_lead(methods, values),
-        Table("images/paper", "Images: what the paper prints", ["data set and level", *paper["columns"]], theirs),
+    columns = {problem: _column(shown) for problem, shown in values.items()}
+    note = (
+        f"Bold: highest mean of the column, and those not significantly worse (paired t-test, {LEVEL:.0%}), "
+        "among methods with all the column's trials that do not know the angle."
+    )
+    title = f"Images: accuracy on the target in percent, mean (SD), [number of trials]{part}"
+    header = ["method", *[f"{problem} [{_trials(shown)}]" for problem, shown in values.items()]]
+    lines: list[list[Cell | str]] = [[m, *[column[m] for column in columns.values()]] for m in methods]
+    known = [problem for problem in values if problem in paper]
+    theirs = [
+        [m, *["{:.2f} ({:.2f})".format(*paper[problem][k]) for problem in known]]
+        for k, m in enumerate(paper["columns"])
     ]
+    return [
+        Table("images/main", title, header, lines, [note]),
+        *_lead(methods, values),
+        Table("images/paper", "Images: what the paper prints", ["method", *known], theirs),
+    ]
+
+
+def _trials(shown: Values) -> int:
+    return max(int(np.isfinite(v).sum()) for v in shown.values())
+
+
+def _column(shown: Values) -> dict[str, Cell]:
+    """One problem's cells. A control cut short at two trials would make everything a tie: it cannot be best."""
+    trials = _trials(shown)
+    rivals = [m for m in shown if not m.startswith(KNOWS_THE_ANGLE) and np.isfinite(shown[m]).sum() == trials]
+    # Accuracy is better where it is larger; the test looks for the smallest.
+    best = best_and_ties({m: -shown[m] for m in rivals})
+    return {m: Cell(_cell(v, trials), m in best) for m, v in shown.items()}
 
 
 def _lead(methods: Sequence[str], values: Mapping[str, Values]) -> list[Table]:
@@ -63,14 +70,10 @@ def _lead(methods: Sequence[str], values: Mapping[str, Values]) -> list[Table]:
     others = [m for m in methods if m != "one-step"]
     if "one-step" not in methods or not others:
         return []
-    lines = [
-        [problem, *[_difference(shown["one-step"], shown[m]) for m in others]] for problem, shown in values.items()
-    ]
-    notes = [
-        f"Bold: significantly different from zero (paired t-test, {LEVEL:.0%}); a row's methods see the same draws."
-    ]
+    lines = [[m, *[_difference(shown["one-step"], shown[m]) for shown in values.values()]] for m in others]
+    notes = [f"Bold: significantly different from zero (paired t-test, {LEVEL:.0%}) over the trials that both have."]
     title = "Images: one-step less the other method, in points of accuracy, mean (standard error)"
-    return [Table("images/lead", title, ["data set and level", *others], lines, notes)]
+    return [Table("images/lead", title, ["method", *values], lines, notes)]
 
 
 def _difference(a: np.ndarray, b: np.ndarray) -> Cell | str:
