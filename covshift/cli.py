@@ -61,6 +61,7 @@ def build_parser() -> Parser:
     run.add_argument("--jobs", type=count, help="processes; default: one a core")
     run.add_argument("--device", help="images: cpu, cuda, ...; default: what there is")
     run.add_argument("--scale", type=share, help="images: share of the data, for a machine without an accelerator")
+    run.add_argument("--angles", choices=("fresh", "fixed"), help="images: a new angle each epoch, or one for good")
     run.add_argument("--out", default="covshift-results", help="rows go to OUT/EXPERIMENT (default: %(default)s)")
     existing = run.add_mutually_exclusive_group()
     existing.add_argument("--resume", action="store_true", help="continue existing rows; --trials may grow")

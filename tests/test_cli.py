@@ -67,6 +67,10 @@ def test_no_command_shows_help(capsys):
         (["reproduce", "toy", "--jobs", "0"], "--jobs: 0 is too few"),
         (["reproduce", "tay"], "'toy', 'benchmark', 'panel', 'images', 'theory'"),
         (["reproduce", "images", "--scale", "2"], "2 is not in (0, 1]"),
+        (
+            ["reproduce", "benchmark", "--angles", "fixed"],
+            "--angles is not an option of `covshift reproduce benchmark`",
+        ),
         (["reproduce", "toy", "--scale", "0.5"], "--scale is not an option of `covshift reproduce toy`"),
         (["reproduce", "theory", "--methods", "x"], "--methods is not an option"),
         (["reproduce", "toy", "--resume", "--overwrite"], "not allowed with argument"),

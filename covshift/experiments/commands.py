@@ -18,11 +18,11 @@ Answer = tuple[int, Any]
 KERNEL_EXPERIMENTS = ("toy", "benchmark", "panel")
 # Options that an experiment does not have; giving one is refused.
 NOT_FOR = {
-    "toy": ("device", "scale"),
-    "benchmark": ("device", "scale"),
-    "panel": ("device", "scale"),
+    "toy": ("device", "scale", "angles"),
+    "benchmark": ("device", "scale", "angles"),
+    "panel": ("device", "scale", "angles"),
     "images": ("jobs",),
-    "theory": ("methods", "datasets", "device", "scale"),
+    "theory": ("methods", "datasets", "device", "scale", "angles"),
 }
 
 
@@ -80,7 +80,7 @@ def _run_images(options: argparse.Namespace, out: Path, mode: str) -> None:
         if not (error.name or "").startswith("torch"):
             raise
         raise MissingExtraError("images need torch, which is not installed: pip install 'covshift[nn]'") from error
-    given = {key: getattr(options, key) for key in ("trials", "methods", "datasets", "device", "scale")}
+    given = {key: getattr(options, key) for key in ("trials", "methods", "datasets", "device", "scale", "angles")}
     run_images(
         out=out, mode=mode, say=_say(options), **{key: value for key, value in given.items() if value is not None}
     )

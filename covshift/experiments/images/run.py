@@ -14,7 +14,7 @@ from covshift._checks import check_choice, check_count, check_number
 from covshift.experiments.images.checkpoint import load_checkpoint, remove_checkpoint, save_checkpoint
 from covshift.experiments.images.engine import Engine, Group, Schedule
 from covshift.experiments.images.kernels import forget_compiled, tf32_products
-from covshift.experiments.images.methods import METHODS, Method, method_named
+from covshift.experiments.images.methods import FURTHER, METHODS, Method, method_named
 from covshift.experiments.images.problem import DATASETS, LEVELS, load_images
 from covshift.experiments.rows import Row, RowWriter
 from covshift.nn.door import resolve_device
@@ -27,6 +27,7 @@ _CODE = (
     "experiments/images",
     "datasets/_rotate.py",
     "nn/objective.py",
+    "nn/pretraining.py",
     "nn/weights.py",
     "nn/seeds.py",
     "nn/networks.py",
@@ -61,7 +62,8 @@ def run_images(
 
     Parameters
     ----------
-    datasets, methods : printed names (None: all). levels : (a, b) of the source's angles, the target's are (b, a).
+    datasets, methods : printed names (None: all; of the methods, all but `FURTHER`).
+    levels : (a, b) of the source's angles, the target's are (b, a).
     trials : seeds 0 .. trials - 1. angles : "fresh" (a new angle for every image in every epoch) or "fixed".
     scale : share of the images; below 1 the schedule shrinks too, and the figures are no longer the paper's.
     mode : "new", "resume" or "overwrite", as for all rows. time_limit : seconds after which the command stops at the
@@ -186,7 +188,7 @@ def _add_rows(engine: Engine, dataset: str, writer: RowWriter, seconds: float) -
 
 
 def _settings(schedule: Schedule, scale: float, device: torch.device) -> dict[str, Any]:
-    described = {m.name: {k: repr(v) for k, v in asdict(m).items() if k != "name"} for m in METHODS}
+    described = {m.name: {k: repr(v) for k, v in asdict(m).items() if k != "name"} for m in METHODS + FURTHER}
     return {
         "schedule": {k: v for k, v in asdict(schedule).items() if k != "angles"},
         "scale": scale,
