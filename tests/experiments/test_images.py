@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from covshift.exceptions import ResumeMismatchError
+from covshift.experiments.images import checkpoint as checkpoint_module
 from covshift.experiments.images import run as run_module
 from covshift.experiments.images.checkpoint import load_checkpoint, save_checkpoint
 from covshift.experiments.images.engine import Engine, Group, Schedule
 from covshift.experiments.images.methods import METHODS, method_named
 from covshift.experiments.images.problem import Images, beta_angles, importance, turned
-from covshift.experiments.rows import read_rows
+from covshift.experiments.rows import RowWriter, read_rows
 from covshift.nn import Fresh, OneStepTrainer, Pretraining
 from covshift.nn.networks import make_network
 
@@ -88,33 +92,169 @@ def test_angles_have_the_law_they_say_and_the_importance_is_its_ratio():
     np.testing.assert_allclose(importance(grid, 2, 5), expected)
 
 
-def test_a_checkpoint_is_the_state_and_another_runs_is_refused(tmp_path):
+def test_a_checkpoint_is_the_state_and_keeps_its_facts(tmp_path):
     engine = Engine(images(), [Group(2, 4, 0)], [METHODS[0], METHODS[3]], SCHEDULE, torch.device("cpu"))
     before = [tensor.clone() for tensor in engine.state()]
     save_checkpoint(tmp_path, engine.state(), {"methods": ["a"], "round": 3})
     for tensor in engine.state():
         tensor.detach().zero_()
-    assert load_checkpoint(tmp_path, engine.state(), {"methods": ["a"]}) == 3
+    assert load_checkpoint(tmp_path, engine.state())["methods"] == ["a"]
     assert all(torch.equal(old, new) for old, new in zip(before, engine.state(), strict=True))
-    with pytest.raises(ResumeMismatchError, match="methods"):
-        load_checkpoint(tmp_path, engine.state(), {"methods": ["b"]})
 
 
-def test_rows_are_written_and_a_stopped_run_goes_on_to_the_same_figures(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_module, "load_images", lambda name, scale: images())
-    monkeypatch.setattr(run_module, "scaled_schedule", lambda scale, angles: replace(SCHEDULE, angles=angles))
+class Killed(BaseException):
+    """What a test ends a run with at a chosen instant."""
+
+
+def kill_at(monkeypatch, owner, name, call):
+    """Let `owner.name` end the process in place of its call with this number, counted from 0."""
+    original, calls = getattr(owner, name), iter(range(10**6))
+
+    def one(*args, **kwargs):
+        if next(calls) == call:
+            raise Killed
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, one)
+
+
+@pytest.mark.parametrize("call", range(4))
+@pytest.mark.parametrize("instant", [(np, "save"), (os, "fsync"), (os, "replace"), (Path, "unlink")])
+def test_a_kill_while_a_checkpoint_is_written_leaves_the_state_before_or_the_new_one(
+    tmp_path, monkeypatch, instant, call
+):
+    monkeypatch.setattr(checkpoint_module, "_PART", 3)
+    save_checkpoint(tmp_path, [torch.full((8,), 5.0)], {"round": 5})
+    state = torch.zeros(8)
+    with monkeypatch.context() as patch:
+        kill_at(patch, *instant, call)
+        try:
+            save_checkpoint(tmp_path, [torch.full((8,), 10.0)], {"round": 10})
+        except Killed:
+            pass
+    number = load_checkpoint(tmp_path, [state])["round"]
+    assert number in (5, 10)
+    assert state.tolist() == [number] * 8
+
+
+def test_a_checkpoint_is_on_the_disk_before_the_one_before_it_goes(tmp_path, monkeypatch):
+    on_disk = set()
+    monkeypatch.setattr(os, "fsync", lambda file: on_disk.add(os.fstat(file).st_ino))
+    save_checkpoint(tmp_path, [torch.ones(8)], {"round": 5})
+    assert {file.stat().st_ino for file in tmp_path.iterdir()} == on_disk
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """`run_images` on a handful of images in `tmp_path / name`; six rounds, so that round 5 leaves a checkpoint."""
+    schedule = replace(SCHEDULE, rounds=6, pretrain_epochs=1)
+    monkeypatch.setattr(run_module, "load_images", lambda name, scale: images(40))
+    monkeypatch.setattr(run_module, "scaled_schedule", lambda scale, angles: replace(schedule, angles=angles))
     common = {"datasets": ["fashion-mnist"], "levels": [(2, 6)], "methods": ["ERM", "one-step"], "trials": 1}
     common |= {"device": "cpu", "scale": 0.1, "say": lambda line: None}
-    assert run_module.run_images(out=tmp_path / "a", **common)
-    assert not run_module.run_images(out=tmp_path / "b", time_limit=0.0, **common)
-    assert run_module.run_images(out=tmp_path / "b", mode="resume", **common)
-    one, two = (read_rows(tmp_path / name / "images") for name in "ab")
-    assert [(r.problem, r.method, r.metric, r.value) for r in one] == [
-        (r.problem, r.method, r.metric, r.value) for r in two
-    ]
-    assert [row.method for row in one] == ["ERM", "one-step"]
+    return lambda name, **given: run_module.run_images(out=tmp_path / name, **{**common, **given})
+
+
+def kill(monkeypatch, owner, name, call, run):
+    with monkeypatch.context() as patch:
+        kill_at(patch, owner, name, call)
+        with pytest.raises(Killed):
+            run()
+
+
+def figures(folder):
+    """All of the rows but the seconds."""
+    return [(r.problem, r.seed, r.method, r.metric, r.value, r.extra) for r in read_rows(folder / "images")]
+
+
+def test_rows_are_written_and_a_stopped_run_goes_on_to_the_same_figures(tmp_path, small):
+    assert small("a")
+    assert not small("b", time_limit=0.0)
+    assert small("b", mode="resume")
+    assert figures(tmp_path / "a") == figures(tmp_path / "b")
+    assert [row[2] for row in figures(tmp_path / "a")] == ["ERM", "one-step"]
     with pytest.raises(FileExistsError, match="--resume"):
-        run_module.run_images(out=tmp_path / "a", **common)
+        small("a")
+
+
+@pytest.mark.parametrize("rounds", [5, 6])
+@pytest.mark.parametrize("angles", ["fresh", "fixed"])
+def test_a_run_killed_before_its_rows_goes_on_to_the_same_figures(tmp_path, monkeypatch, small, rounds, angles):
+    monkeypatch.setattr(run_module, "scaled_schedule", lambda *_: replace(SCHEDULE, rounds=rounds, angles=angles))
+    small("a", angles=angles)
+    kill(monkeypatch, Engine, "accuracy", 0, lambda: small("b", angles=angles))
+    small("b", mode="resume", angles=angles)
+    assert figures(tmp_path / "a") == figures(tmp_path / "b")
+    assert float(figures(tmp_path / "b")[1][-1]["ess"]) < 100.0
+
+
+@pytest.mark.parametrize("rows", [1, 5])  # of the four of renew = 0, and of the two that come after them
+def test_a_run_killed_between_its_rows_goes_on_with_the_missing_ones(tmp_path, monkeypatch, small, rows):
+    names = {"methods": ["ERM", "one-step", "control: one-step, later choice of g"], "levels": [(2, 6), (2, 4)]}
+    small("a", **names)
+    kill(monkeypatch, RowWriter, "add", rows, lambda: small("b", **names))
+    small("b", mode="resume", **names)
+    assert figures(tmp_path / "a") == figures(tmp_path / "b")
+    assert not list((tmp_path / "b" / "images").glob("checkpoint*"))
+
+
+def test_a_checkpoint_whose_rows_are_all_there_is_forgotten(tmp_path, monkeypatch, small):
+    small("a")
+    kill(monkeypatch, run_module, "remove_checkpoint", 0, lambda: small("b"))
+    trained = []
+    monkeypatch.setattr(Engine, "run_round", lambda engine: trained.append(engine))
+    small("b", mode="resume")
+    assert not trained
+    assert figures(tmp_path / "a") == figures(tmp_path / "b")
+    assert not list((tmp_path / "b" / "images").glob("checkpoint*"))
+
+
+@pytest.mark.parametrize("more", [{"trials": 2}, {"datasets": ["kuzushiji-mnist", "fashion-mnist"]}])
+def test_more_may_be_asked_for_while_a_checkpoint_is_there(tmp_path, monkeypatch, small, more):
+    small("a")
+    small("a", mode="resume", **more)
+    kill(monkeypatch, Engine, "accuracy", 0, lambda: small("b"))
+    said = []
+    small("b", mode="resume", say=said.append, **more)
+    assert said[0].startswith("fashion-mnist: 2 runs (1 of level and trial, 2 methods)")
+    assert said[1].startswith("  round 6/6")
+    assert figures(tmp_path / "a") == figures(tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"methods": ["ERM"]}, {"datasets": ["kuzushiji-mnist"]}, {"levels": [(2, 4)]}, {"angles": "fixed"},
+    ],
+)  # fmt: skip
+def test_a_checkpoint_of_what_is_not_asked_for_is_refused(tmp_path, monkeypatch, small, other):
+    kill(monkeypatch, Engine, "accuracy", 0, lambda: small("b"))
+    with pytest.raises(ResumeMismatchError, match=r"\(2, 6\), seed 0, which is not asked for.*--overwrite"):
+        small("b", mode="resume", **other)
+    small("b", mode="resume")
+
+
+def test_a_checkpoint_with_other_settings_is_refused_though_its_rows_are_gone(tmp_path, monkeypatch, small):
+    kill(monkeypatch, Engine, "accuracy", 0, lambda: small("b"))
+    (tmp_path / "b" / "images" / "rows.csv").unlink()
+    with pytest.raises(ResumeMismatchError, match=r"other settings.*--overwrite"):
+        small("b", mode="resume", scale=0.2)
+
+
+def test_the_seconds_count_the_time_before_a_resume(tmp_path, monkeypatch, small):
+    clock = [0.0]
+    round_of_engine = Engine.run_round
+
+    def run_round(engine):
+        clock[0] += 100.0
+        round_of_engine(engine)
+
+    monkeypatch.setattr(run_module, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    monkeypatch.setattr(Engine, "run_round", run_round)
+    small("b", time_limit=0.0)
+    while not small("b", mode="resume", time_limit=150.0):
+        pass
+    assert [row.seconds for row in read_rows(tmp_path / "b" / "images")] == [300.0, 300.0]
 
 
 def test_unknown_names_are_refused(tmp_path):

@@ -326,7 +326,6 @@ class _GPhase:
 
     def _losses(self) -> Tensor:
         engine = self.engine
-        y = engine.y.repeat(engine.R)
         parts = []
         for start in range(0, engine.n, _CHUNK):
             part = slice(start, start + _CHUNK)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from covshift._checks import check_choice, check_count, check_number
-from covshift.experiments.images.checkpoint import load_checkpoint, remove_checkpoint, save_checkpoint
+from covshift.exceptions import ResumeMismatchError
+from covshift.experiments.images.checkpoint import load_checkpoint, read_facts, remove_checkpoint, save_checkpoint
 from covshift.experiments.images.engine import Engine, Group, Schedule
 from covshift.experiments.images.kernels import forget_compiled, tf32_products
 from covshift.experiments.images.methods import FURTHER, METHODS, Method, method_named
-from covshift.experiments.images.problem import DATASETS, LEVELS, load_images
+from covshift.experiments.images.problem import DATASETS, LEVELS, Images, load_images
 from covshift.experiments.rows import Row, RowWriter
 from covshift.nn.door import resolve_device
 from covshift.nn.progress import format_seconds
@@ -32,6 +34,33 @@ _CODE = (
     "nn/seeds.py",
     "nn/networks.py",
 )
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Every group with every method on one data set; run r is group r // M with method r % M."""
+
+    dataset: str
+    angles: str
+    groups: tuple[Group, ...]
+    methods: tuple[Method, ...]
+
+    def keys(self) -> list[tuple[str, str, str]]:
+        """(problem, seed, method) of every run, as `RowWriter.done` has them."""
+        return [
+            (problem_name(self.dataset, group, self.angles), str(group.seed), method.name)
+            for group in self.groups
+            for method in self.methods
+        ]
+
+    def facts(self) -> dict[str, Any]:
+        """What a checkpoint says of its runs, beside the settings that tell what the methods' names mean."""
+        return {
+            "dataset": self.dataset,
+            "angles": self.angles,
+            "groups": [list(astuple(group)) for group in self.groups],
+            "methods": [method.name for method in self.methods],
+        }
 
 
 def scaled_schedule(scale: float, angles: str) -> Schedule:
@@ -66,8 +95,9 @@ def run_images(
     levels : (a, b) of the source's angles, the target's are (b, a).
     trials : seeds 0 .. trials - 1. angles : "fresh" (a new angle for every image in every epoch) or "fixed".
     scale : share of the images; below 1 the schedule shrinks too, and the figures are no longer the paper's.
-    mode : "new", "resume" or "overwrite", as for all rows. time_limit : seconds after which the command stops at the
-        end of a round, to be continued with "resume".
+    mode : "new", "resume" or "overwrite", as for all rows; what a checkpoint began is finished first, and must be
+        among what is asked for now. time_limit : seconds after which the command stops at the end of a round, to be
+        continued with "resume".
     models_at_once : runs trained together (None: 60 on an accelerator, 11 on a CPU, whose cache is small).
     """
     check_count("trials", trials)
@@ -81,22 +111,24 @@ def run_images(
     settings = _settings(schedule, scale, place)
     folder = Path(out) / "images"
     _refuse_full_rows(folder, scale)
-    started = time.perf_counter()
+    deadline = math.inf if time_limit is None else time.perf_counter() + time_limit
     if mode == "overwrite":
         remove_checkpoint(folder)
+    groups = tuple(Group(a, b, seed) for seed in range(trials) for a, b in levels)
+    asked = [Runs(name, angles, groups, tuple(chosen)) for name in names]
     keys = ("problem", "seed", "method")
     writer = RowWriter(folder, settings, 1, mode=mode, extra=("angles", "ess"), trial_by=keys, code=_CODE)
     with writer, tf32_products():
-        for name in names:
-            images = None
-            for groups, missing in _chunks(name, levels, trials, chosen, angles, writer.done, at_once):
-                images = images or load_images(name, scale)
-                if place.type == "cuda":
-                    forget_compiled()
-                engine = Engine(images, groups, missing, schedule, place)
-                if not _finish(engine, name, writer, folder, started, time_limit, say):
-                    say(f"stopped at the time limit after round {engine.round}; go on with --resume")
-                    return False
+        images: dict[str, Images] = {}
+        for runs in _chunks(asked, writer, settings, at_once):
+            if runs.dataset not in images:
+                images = {runs.dataset: load_images(runs.dataset, scale)}
+            if place.type == "cuda":
+                forget_compiled()
+            engine = Engine(images[runs.dataset], runs.groups, runs.methods, schedule, place)
+            if not _finish(engine, runs, writer, settings, deadline, say):
+                say(f"stopped at the time limit after round {engine.round}; go on with --resume")
+                return False
         writer.finish()
     return True
 
@@ -113,53 +145,79 @@ def problem_name(dataset: str, group: Group, angles: str) -> str:
 
 
 def _chunks(
-    name: str,
-    levels: Sequence[tuple[int, int]],
-    trials: int,
-    methods: Sequence[Method],
-    angles: str,
-    done: set[tuple[str, ...]],
-    models_at_once: int,
-) -> list[tuple[list[Group], list[Method]]]:
+    asked: Sequence[Runs], writer: RowWriter, settings: dict[str, Any], models_at_once: int
+) -> Iterator[Runs]:
+    """The runs of a checkpoint first, in the portion they began in; then all that is missing when they are done."""
+    begun = _begun(asked, writer, settings)
+    if begun is not None:
+        yield begun
+    for runs in asked:
+        yield from _portions(runs, writer.done, models_at_once)
+
+
+def _begun(asked: Sequence[Runs], writer: RowWriter, settings: dict[str, Any]) -> Runs | None:
+    """The runs of the checkpoint, which must be among those asked for; one whose rows are all there is removed."""
+    saved = read_facts(writer.folder)
+    if saved is None:
+        return None
+    if saved.get("settings") != settings:
+        raise _not_ours(writer.folder, "made with other settings, or by another version")
+    groups = tuple(Group(*numbers) for numbers in saved["groups"])
+    runs = Runs(saved["dataset"], saved["angles"], groups, tuple(map(method_named, saved["methods"])))
+    missing = [key for key in runs.keys() if key not in writer.done]
+    if not missing:
+        remove_checkpoint(writer.folder)
+        return None
+    wanted = {key for part in asked for key in part.keys()}
+    for key in missing:
+        if key not in wanted:
+            problem, seed, method = key
+            raise _not_ours(writer.folder, f"with {method} on {problem}, seed {seed}, which is not asked for here")
+    return runs
+
+
+def _not_ours(folder: Path, why: str) -> ResumeMismatchError:
+    return ResumeMismatchError(
+        f"the checkpoint in {folder} belongs to another run ({why}); use the same arguments, or --overwrite."
+    )
+
+
+def _portions(runs: Runs, done: set[tuple[str, ...]], models_at_once: int) -> list[Runs]:
     """Groups with the same missing methods, in portions of about equal size; one renewal of g a portion."""
     by_missing: dict[tuple[Method, ...], list[Group]] = {}
-    for seed in range(trials):
-        for a, b in levels:
-            group = Group(a, b, seed)
-            problem = problem_name(name, group, angles)
-            for renew in sorted({m.renew for m in methods}):
-                alike = [m for m in methods if m.renew == renew]
-                missing = tuple(m for m in alike if (problem, str(seed), m.name) not in done)
-                if missing:
-                    by_missing.setdefault(missing, []).append(group)
-    chunks = []
+    for group in runs.groups:
+        for renew in sorted({m.renew for m in runs.methods}):
+            alike = replace(runs, groups=(group,), methods=tuple(m for m in runs.methods if m.renew == renew))
+            missing = tuple(m for m, key in zip(alike.methods, alike.keys(), strict=True) if key not in done)
+            if missing:
+                by_missing.setdefault(missing, []).append(group)
+    portions = []
     for missing, groups in by_missing.items():
         most = max(models_at_once // len(missing), 1)
-        portions = -(-len(groups) // most)
-        size = -(-len(groups) // portions)
-        chunks += [(groups[k : k + size], list(missing)) for k in range(0, len(groups), size)]
-    return chunks
+        count = -(-len(groups) // most)
+        size = -(-len(groups) // count)
+        starts = range(0, len(groups), size)
+        portions += [replace(runs, groups=tuple(groups[k : k + size]), methods=missing) for k in starts]
+    return portions
 
 
 def _finish(
     engine: Engine,
-    dataset: str,
+    runs: Runs,
     writer: RowWriter,
-    folder: Path,
-    started: float,
-    time_limit: float | None,
+    settings: dict[str, Any],
+    deadline: float,
     say: Callable[[str], None],
 ) -> bool:
-    """Train one chunk to the end and add its rows; False where the time limit stopped it."""
+    """Train one portion to the end and add its rows; False where the deadline stopped it.
+
+    The last round leaves no checkpoint, so that what goes on from one always has the weights of a last epoch.
+    """
     rounds = engine.schedule.rounds
-    facts = {
-        "dataset": dataset,
-        "groups": [list(asdict(group).values()) for group in engine.groups],
-        "methods": [method.name for method in engine.methods],
-    }
-    engine.round = load_checkpoint(folder, engine.state(), facts) or 0
-    say(f"{dataset}: {engine.R} runs ({engine.G} of level and trial, {engine.M} methods) on {engine.device}")
-    begun, first = time.perf_counter(), engine.round
+    saved = load_checkpoint(writer.folder, engine.state()) or {"round": 0, "seconds": 0.0}
+    engine.round = first = saved["round"]
+    say(f"{runs.dataset}: {engine.R} runs ({engine.G} of level and trial, {engine.M} methods) on {engine.device}")
+    begun = time.perf_counter()
     while engine.round < rounds:
         before = time.perf_counter()
         engine.run_round()
@@ -167,24 +225,26 @@ def _finish(
         now = time.perf_counter()
         left = (now - begun) / (engine.round - first) * (rounds - engine.round)
         say(f"  round {engine.round}/{rounds}  mean loss {loss:.4f}  {format_seconds(left)} left")
-        if time_limit is not None and now - started + 1.3 * (now - before) > time_limit and engine.round < rounds:
-            save_checkpoint(folder, engine.state(), {**facts, "round": engine.round})
-            return False
-        if engine.round % 5 == 0:
-            save_checkpoint(folder, engine.state(), {**facts, "round": engine.round})
-    seconds = (time.perf_counter() - begun) / engine.R
-    _add_rows(engine, dataset, writer, seconds)
-    remove_checkpoint(folder)
+        late = now + 1.3 * (now - before) > deadline
+        if engine.round < rounds and (late or engine.round % 5 == 0):
+            spent = {"round": engine.round, "seconds": saved["seconds"] + now - begun}
+            save_checkpoint(writer.folder, engine.state(), {**runs.facts(), "settings": settings, **spent})
+            if late:
+                return False
+    seconds = (saved["seconds"] + time.perf_counter() - begun) / engine.R
+    _add_rows(engine, runs, writer, seconds)
+    remove_checkpoint(writer.folder)
     return True
 
 
-def _add_rows(engine: Engine, dataset: str, writer: RowWriter, seconds: float) -> None:
+def _add_rows(engine: Engine, runs: Runs, writer: RowWriter, seconds: float) -> None:
+    """The rows that are not there yet: a kill may have come between two of them."""
     accuracy, ess = engine.accuracy().tolist(), engine.ess().tolist()
-    for r in range(engine.R):
-        group, method = engine.groups[r // engine.M], engine.methods[r % engine.M]
-        extra = {"angles": engine.schedule.angles, "ess": round(ess[r], 4)}
-        problem = problem_name(dataset, group, engine.schedule.angles)
-        writer.add([Row(problem, method.name, group.seed, "accuracy", accuracy[r], seconds, extra)])
+    for r, key in enumerate(runs.keys()):
+        if key not in writer.done:
+            problem, seed, method = key
+            extra = {"angles": runs.angles, "ess": round(ess[r], 4)}
+            writer.add([Row(problem, method, int(seed), "accuracy", accuracy[r], seconds, extra)])
 
 
 def _settings(schedule: Schedule, scale: float, device: torch.device) -> dict[str, Any]:
