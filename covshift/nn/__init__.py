@@ -14,10 +14,12 @@ from covshift.nn.loop import OneStepTrainer
 from covshift.nn.networks import make_cnn, make_mlp
 from covshift.nn.pretraining import Pretraining
 from covshift.nn.rows import Fresh
+from covshift.nn.validation import EarlyStopping
 
 del _torch
 
 __all__ = [
+    "EarlyStopping",
     "Fresh",
     "OneStepNetClassifier",
     "OneStepNetRegressor",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -15,13 +17,21 @@ from torch import Tensor, nn
 
 from covshift._checks import check_choice, check_count, check_number
 from covshift.nn import steps
-from covshift.nn.checkpoint import describe, read_state, refuse_difference, write_state
-from covshift.nn.door import check_f, check_g, first_rows, resolve_precision
+from covshift.nn.checkpoint import (
+    MODEL,
+    describe,
+    describe_optimizer,
+    digest,
+    read_state,
+    refuse_difference,
+    write_state,
+)
+from covshift.nn.door import check_f, check_g, first_rows, resolve_device, resolve_precision
 from covshift.nn.losses import RowLoss, resolve_loss
 from covshift.nn.networks import split_frozen
 from covshift.nn.pretraining import OptimizerFactory, Pretraining, resolve_pretraining
 from covshift.nn.rows import LoaderRows, RowSet, TensorRows, as_rows, as_tensor
-from covshift.nn.state import RunState
+from covshift.nn.state import RunState, plain
 from covshift.nn.validation import EarlyStopping
 from covshift.nn.weights import OUTPUTS, Mode, g_value, resolve_mode, to_weight
 
@@ -112,6 +122,10 @@ class TrainerBase:
         check_number("flattening", self.flattening, 0.0, 1.0)
         check_number("loss_bound", self.loss_bound, 0.0, math.inf, open_low=True)
         check_number("bound_alpha", self.bound_alpha, 0.0, 1.0, open_low=True)
+        if self.clip_grad is not None:
+            check_number("clip_grad", self.clip_grad, 0.0, math.inf, open_low=True)
+        if self.renew_g is not None:
+            check_count("renew_g", self.renew_g, 1)
         alpha = self.mode_.relative_alpha if self.relative_alpha is None else self.relative_alpha
         self.relative_alpha_ = check_number("relative_alpha", alpha, 0.0, 1.0)
         self.pretraining_ = resolve_pretraining(self.pretrain_g)
@@ -194,40 +208,81 @@ class TrainerBase:
     # ------------------------------------------------------------------ checkpoints
 
     def _settings(self) -> dict[str, Any]:
+        """What must agree for a run to be continued, as JSON; of functions only the names are known."""
         names = [
             "flattening", "output_g", "bound_alpha", "start_g", "rounds", "epochs_g", "epochs_f",
-            "batch_size", "freeze_g", "renew_g", "clip_grad",
+            "batch_size", "freeze_g", "renew_g", "clip_grad", "precision",
         ]  # fmt: skip
-        rows = [side.n if isinstance(side, TensorRows) else None for side in (self.source_, self.target_)]
-        return {
+        sides = (self.source_, self.target_)
+        stopping, scheduler = self.early_stopping, self.run_.scheduler
+        settings = {
             **{name: getattr(self, name) for name in names},
             "loss": self.loss_.name, "weights": self.mode_.name, "loss_bound": repr(self.loss_bound),
             "relative_alpha": self.relative_alpha_, "pretrain_epochs": getattr(self.pretraining_, "epochs", 0),
             "renew_epochs": getattr(self.pretraining_, "renew", 0),
-            "seed": self.seed_, "rows": rows, "f": describe(self.f_), "g": describe(self.g_),
-            "torch": torch.__version__.split("+")[0],
+            "early_stopping": None if stopping is None else [stopping.patience, stopping.fraction],
+            "optimizers": [describe_optimizer(o) for o in (self.run_.opt_f, self.run_.opt_g, self.run_.opt_pretrain)],
+            "scheduler": None if scheduler is None else [type(scheduler).__name__, plain(scheduler.state_dict())],
+            "seed": self.seed_, "rows": [side.n if isinstance(side, TensorRows) else None for side in sides],
+            "data": None if self.checkpoint is None else [_digest_of(side) for side in (*sides, self.held_out_)],
+            "f": describe(self.f_), "g": describe(self.g_), "torch": torch.__version__.split("+")[0],
         }  # fmt: skip
+        return json.loads(json.dumps(settings, default=lambda number: number.item()))
 
     def _resume(self) -> None:
         self.saved_at_ = time.monotonic()
+        self.settings_ = self._settings()
         if self.checkpoint is None:
             return
         found = read_state(self.checkpoint)
         if found is None:
             return
         tensors, facts = found
-        refuse_difference(facts["settings"], self._settings(), self.checkpoint)
+        refuse_difference(facts["settings"], self.settings_, self.checkpoint)
         self.run_.load(tensors, facts)
 
     def save(self, folder: str | Path) -> None:
-        """The trained networks as safetensors and the settings as JSON."""
-        write_state(folder, self.run_.network_tensors(), {"settings": self.settings_, "history": self.history_})
+        """The trained networks as safetensors and the settings as JSON, for `load`."""
+        facts = {"settings": self.settings_, "history": self.history_, "classification": self.loss_.classification}
+        write_state(folder, self.run_.network_tensors(), facts, MODEL)
+
+    def load(self, folder: str | Path) -> Self:
+        """Become the trained model that `save` wrote; f and g must be networks of the same architecture."""
+        found = read_state(folder, MODEL)
+        if found is None:
+            raise FileNotFoundError(f"there is no saved model in {str(folder)!r}.")
+        tensors, facts = found
+        self._check_parameters()
+        self.device_ = resolve_device(self.device)
+        self.settings_, self.history_ = facts["settings"], facts["history"]
+        self.n_iter_ = len(self.history_)
+        if self.settings_["weights"] == "uniform":
+            self.mode_ = resolve_mode("uniform")
+        self.loss_ = replace(resolve_loss(self.loss), classification=facts["classification"])
+        dtype = next((v.dtype for v in tensors.values() if v.is_floating_point()), None)
+        self.f_ = copy.deepcopy(self.f).to(self.device_, dtype)
+        self.g_ = (
+            copy.deepcopy(self.g).to(self.device_, dtype) if self.settings_["g"] and self.g is not None else None
+        )
+        here = {"f": describe(self.f_), "g": describe(self.g_)}
+        refuse_difference({key: self.settings_[key] for key in here}, here, folder)
+        self.run_ = RunState(self.f_, (self.optimizer_f or _adam)(self.f_.parameters()), g=self.g_)
+        self.run_.load_networks(tensors)
+        return self
 
     # ------------------------------------------------------------------ prediction
 
+    def _rows_for(self, network: nn.Module, X: Any) -> RowSet:
+        """Rows on the device and in the network's number type."""
+        rows = as_tensor(X)
+        dtype = _number_type(network)
+        if dtype is not None and rows.is_floating_point():
+            rows = rows.to(dtype)
+        return RowSet(rows).to(self.device_)
+
     def predict_output(self, X: Any) -> Tensor:
         """f's raw outputs on rows."""
-        return steps.apply(self.f_, RowSet(as_tensor(X)).to(self.device_).X).float()
+        return steps.apply(self.f_, self._rows_for(self.f_, X).X).float()
 
     def predict(self, X: Any) -> np.ndarray | Tensor:
         """Class numbers for classification losses, values otherwise; arrays for arrays, tensors for tensors."""
@@ -240,13 +295,24 @@ class TrainerBase:
 
     def predict_weights(self, X: Any) -> np.ndarray | Tensor:
         """The weights >= 0 that f's training uses, for any rows."""
-        w = self.weigh(RowSet(as_tensor(X)).to(self.device_)).detach()
+        w = self.weigh(self._rows_for(self.g_ or self.f_, X)).detach()
         return w if isinstance(X, Tensor) else w.cpu().numpy()
+
+
+def _digest_of(rows: TensorRows | LoaderRows | RowSet | None) -> str | None:
+    """Checksum of rows that stand still."""
+    if isinstance(rows, TensorRows) and rows.still:
+        rows = rows.draw(None)
+    return digest([rows.X, rows.y, rows.s]) if isinstance(rows, RowSet) else None
+
+
+def _number_type(network: nn.Module) -> torch.dtype | None:
+    return next((p.dtype for p in network.parameters() if p.is_floating_point()), None)
 
 
 def _own(network: nn.Module, probe: RowSet, device: torch.device) -> nn.Module:
     """A copy on the device, in the rows' number type and memory layout, so that the user's network stays as it is."""
-    own = copy.deepcopy(network).to(device)
+    own = copy.deepcopy(network).to(device, probe.X.dtype if probe.X.is_floating_point() else None)
     if probe.X.ndim == 4:
         for parameter in own.parameters():
             if parameter.ndim == 4:

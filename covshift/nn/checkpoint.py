@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from covshift.exceptions import MissingExtraError, ResumeMismatchError
+from covshift.nn.door import seed_of
 
 __all__ = [
+    "CHECKPOINT",
     "FORMAT",
+    "MODEL",
+    "describe_optimizer",
+    "digest",
     "describe",
     "flatten_optimizer",
     "read_state",
     "refuse_difference",
     "restore_optimizer",
+    "run_seed",
     "write_state",
 ]
 
-FORMAT = 1
+FORMAT = 2
+CHECKPOINT, MODEL = "checkpoint", "model"
 _INDEX = "state.json"
 
 
@@ -36,7 +46,9 @@ def _safetensors() -> Any:
     return module
 
 
-def write_state(folder: str | Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+def write_state(
+    folder: str | Path, tensors: dict[str, Tensor], facts: dict[str, Any], kind: str = CHECKPOINT
+) -> None:
     """Write both files so that a kill at any instant leaves the previous state or the new one, never a mixture.
 
     The tensor file gets a new name; the JSON that names it is put in place by one atomic rename, and only then are
@@ -45,11 +57,14 @@ def write_state(folder: str | Path, tensors: dict[str, Tensor], facts: dict[str,
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / _INDEX
-    number = json.loads(index.read_text())["number"] + 1 if index.exists() else 0
+    there: dict[str, Any] = json.loads(index.read_text()) if index.exists() else {"number": -1, "kind": kind}
+    if there.get("kind") != kind:
+        raise FileExistsError(f"{str(folder)!r} holds a {there.get('kind')}; choose another folder for a {kind}.")
+    number = there["number"] + 1
     name = f"tensors-{number:06d}.safetensors"
     cpu = {key: value.detach().to("cpu", copy=True).contiguous() for key, value in tensors.items()}
     _write_whole(folder / name, _safetensors().save(cpu))
-    text = json.dumps({"format": FORMAT, "number": number, "tensors": name, **facts}, indent=1)
+    text = json.dumps({"format": FORMAT, "kind": kind, "number": number, "tensors": name, **facts}, indent=1)
     _write_whole(index, text.encode())
     for old in folder.glob("tensors-*.safetensors"):
         if old.name != name:
@@ -65,8 +80,8 @@ def _write_whole(path: Path, content: bytes) -> None:
     os.replace(temporary, path)
 
 
-def read_state(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """(tensors, facts), or None where there is no checkpoint yet."""
+def read_state(folder: str | Path, kind: str = CHECKPOINT) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """(tensors, facts), or None where there is nothing yet."""
     index = Path(folder) / _INDEX
     if not index.exists():
         return None
@@ -76,7 +91,36 @@ def read_state(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]] |
             f"the checkpoint in {str(folder)!r} has format {facts.get('format')!r}, this version writes {FORMAT}; "
             "continue with the version that wrote it, or choose another folder."
         )
+    if facts.get("kind") != kind:
+        raise ResumeMismatchError(f"{str(folder)!r} holds a {facts.get('kind')}, not a {kind}; name another folder.")
     return _safetensors().load((index.parent / facts["tensors"]).read_bytes()), facts
+
+
+def run_seed(random_state: Any, checkpoint: str | Path | None) -> int:
+    """The run's seed; where none is given, that of the checkpoint to go on from."""
+    index = None if checkpoint is None else Path(checkpoint) / _INDEX
+    if not isinstance(random_state, int | np.integer) and index is not None and index.exists():
+        saved = json.loads(index.read_text()).get("settings", {}).get("seed")
+        if saved is not None:
+            return int(saved)
+    return seed_of(random_state)
+
+
+def digest(tensors: Sequence[Tensor | None]) -> str:
+    """A checksum of rows, so that a run is not continued on others of the same number."""
+    total = hashlib.blake2b(digest_size=16)
+    for tensor in tensors:
+        flat = None if tensor is None else tensor.cpu().contiguous().reshape(-1).view(torch.uint8)
+        total.update(b"-" if flat is None else flat.numpy().tobytes())
+    return total.hexdigest()
+
+
+def describe_optimizer(optimizer: torch.optim.Optimizer | None) -> list[Any]:
+    """[class, settings of each group] of an optimiser as it was made."""
+    if optimizer is None:
+        return []
+    groups = [{k: repr(v) for k, v in group.items() if k != "params"} for group in optimizer.param_groups]
+    return [type(optimizer).__name__, groups]
 
 
 def describe(module: torch.nn.Module | None) -> list[list[Any]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from covshift.nn.losses import NetLoss
 from covshift.nn.rows import LoaderRows, RowSet, TensorRows
 
-__all__ = ["check_f", "check_g", "first_rows", "resolve_device", "resolve_precision", "seed_of"]
+__all__ = ["check_f", "check_g", "check_outputs", "first_rows", "resolve_device", "resolve_precision", "seed_of"]
 
 _PROBE_ROWS = 2
 PRECISIONS = ("auto", "float32", "bf16")
@@ -20,16 +21,16 @@ def resolve_device(device: str | torch.device) -> torch.device:
     """ "auto" is an accelerator where there is one, else the CPU; a device that is not there is an error."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    chosen = torch.device(device)
-    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise ValueError(
-            f"device={str(device)!r} is not there: this machine has {torch.cuda.device_count()} CUDA device(s); "
-            "pass device='cpu' or 'auto'."
-        )
     try:
+        chosen = torch.device(device)
+        if chosen.type == "meta":
+            raise RuntimeError("it holds no numbers")
+        if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+            raise RuntimeError(f"this machine has {torch.cuda.device_count()} CUDA device(s)")
         torch.empty(0, device=chosen)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ValueError(f"device={str(device)!r} is not there; pass device='cpu' or 'auto'.") from error
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"device={str(device)!r} is not there ({reason}); pass device='cpu' or 'auto'.") from error
     return chosen
 
 
@@ -44,10 +45,10 @@ def resolve_precision(precision: str, device: torch.device) -> str:
 
 def seed_of(random_state: Any) -> int:
     """An integer seed from None, an integer, a RandomState or a Generator; global state is only ever read."""
-    if isinstance(random_state, int) and not isinstance(random_state, bool):
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
         if random_state < 0:
             raise ValueError(f"random_state={random_state} must not be negative.")
-        return random_state
+        return int(random_state)
     from covshift._checks import as_generator
 
     return int(as_generator(random_state).integers(2**31 - 1))
@@ -64,16 +65,24 @@ def first_rows(rows: TensorRows | LoaderRows, labelled: bool, device: torch.devi
 
 
 def check_f(f: nn.Module, loss: NetLoss, source: RowSet, y: Tensor | None) -> int:
-    """f's number of outputs; labels of a classification loss must be 0..K-1."""
+    """f's number of outputs; labels of a classification loss must be 0..K-1, and it gives one loss a row."""
     output = _probe(f, source.X, "f")
-    if not loss.classification:
-        return 1 if output.ndim == 1 else int(output.shape[1])
-    if output.ndim != 2:
-        raise ValueError(f"f gives outputs of shape {tuple(output.shape)}; a classifier gives (rows, classes).")
-    n_classes = int(output.shape[1])
-    if y is not None:
-        check_labels(y, n_classes)
-    return n_classes
+    assert source.y is not None
+    if loss.classification:
+        if output.ndim != 2:
+            raise ValueError(f"f gives outputs of shape {tuple(output.shape)}; a classifier gives (rows, classes).")
+        check_labels(source.y if y is None else y, int(output.shape[1]))
+    loss(output, source.y)
+    return 1 if output.ndim == 1 else int(output.shape[1])
+
+
+def check_outputs(f: nn.Module, rows: Tensor, n_outputs: int) -> None:
+    """A network handed to an estimator has an output a class, or one for regression."""
+    p = next(f.parameters(), rows)
+    output = _probe(f, rows.to(p.device, p.dtype), "f")
+    found = 1 if output.ndim == 1 else int(output.shape[-1])
+    if found != n_outputs:
+        raise ValueError(f"f has {found} outputs, but these data need {n_outputs}.")
 
 
 def check_labels(y: Tensor, n_classes: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,19 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from covshift._checks import check_target, check_weights, no_target
-from covshift.nn.door import seed_of
+from covshift.nn.checkpoint import run_seed
+from covshift.nn.door import check_outputs
 from covshift.nn.loop import OneStepTrainer
 from covshift.nn.losses import RowLoss
 from covshift.nn.networks import make_network
+from covshift.nn.objective import effective_sample_size
 from covshift.nn.pretraining import OptimizerFactory, Pretraining
 from covshift.nn.validation import EarlyStopping
+from covshift.nn.weights import resolve_mode
 
 __all__ = ["OneStepNetClassifier", "OneStepNetRegressor"]
 
@@ -28,6 +32,8 @@ _DOOR: dict[str, Any] = {"dtype": [np.float64, np.float32], "allow_nd": True}
 
 class _OneStepNet(BaseEstimator):
     """What both estimators share: inputs, the trainer, weights."""
+
+    _coded: Callable[[np.ndarray], np.ndarray]  # y as the network learns it
 
     def __init__(
         self,
@@ -87,29 +93,45 @@ class _OneStepNet(BaseEstimator):
         self.verbose = verbose
 
     def _fit(self, X: np.ndarray, y: np.ndarray, X_target: Any, sample_weight: Any, n_outputs: int) -> None:
-        s = check_weights(sample_weight, X)
+        s_given = check_weights(sample_weight, X)
         X_target = check_target(self, X_target, **_DOOR)
-        if X_target is None:
+        weights: Any = self.weights
+        if not callable(weights) and X_target is None and resolve_mode(weights).uses_g:
             no_target(self)
-        X, y, s = _canonical(X, y, s)
+            weights = "uniform"
+        X_given = X
+        X, y, s = _canonical(X, self._coded(y), s_given)
         self._learn_scale(X, X_target, s)
-        seed = seed_of(self.random_state)
+        seed = run_seed(self.random_state, self.checkpoint)
+        if callable(weights):
+            weights = _InGivenUnits(weights, self.center_, self.scale_, channels=X.ndim != 3)
         rows = self._rows(X)
+        self.row_shape_ = rows.shape[1:]
         f = self.f if self.f is not None else make_network(rows.shape[1:], n_outputs, seed, 0)
         g = self.g if self.g is not None else make_network(rows.shape[1:], 1, seed, 1)
         # A default g keeps its pretrained convolutions, as the paper does; a network for rows is trained whole.
         freeze = self.freeze_g if self.freeze_g is not None else int(self.g is None and rows.ndim == 4)
         names = set(OneStepTrainer.__init__.__annotations__) & set(self.get_params(deep=False))
         options = {name: getattr(self, name) for name in names} | {"freeze_g": freeze, "random_state": seed}
-        options |= {"weights": "uniform" if X_target is None else self.weights}
-        trainer = OneStepTrainer(**options | {"f": f, "g": g})
+        options |= {"f": f, "g": g, "weights": weights, "early_stopping": self._held_out()}
+        check_outputs(f, torch.from_numpy(rows[:2]), n_outputs)
+        trainer = OneStepTrainer(**options)
         source = (rows, y) if s is None else (rows, y, s.astype(np.float32))
         trainer.fit(source, None if X_target is None else self._rows(X_target))
         self.trainer_ = trainer
         self.f_, self.g_ = trainer.f_, trainer.g_
         self.history_, self.n_iter_ = trainer.history_, trainer.n_iter_
-        self.weights_ = np.asarray(trainer.predict_weights(rows))
-        self.ess_ = float(self.weights_.sum() ** 2 / max((self.weights_**2).sum(), 1e-38))
+        self.weights_ = np.asarray(trainer.predict_weights(self._rows(X_given)))
+        w = torch.from_numpy(self.weights_).double()
+        self.ess_ = float(effective_sample_size(w, None if s_given is None else torch.from_numpy(s_given)))
+
+    def _held_out(self) -> EarlyStopping | None:
+        """Held-out rows of the user's, as the network sees rows."""
+        if self.early_stopping is None or self.early_stopping.rows is None:
+            return self.early_stopping
+        X, y, *s = self.early_stopping.rows
+        X = check_array(X, **_DOOR)
+        return replace(self.early_stopping, rows=(self._rows(X), self._coded(np.asarray(y)), *s))
 
     def _learn_scale(self, X: np.ndarray, X_target: np.ndarray | None, s: np.ndarray | None) -> None:
         """Rows are z-scored on both samples pooled; images are left as they are."""
@@ -128,16 +150,27 @@ class _OneStepNet(BaseEstimator):
         rows = ((X - self.center_) / self.scale_).astype(np.float32)
         return rows[:, None] if rows.ndim == 3 else rows
 
-    def _output(self, X: Any) -> np.ndarray:
+    def _output(self, X: Any) -> tuple[np.ndarray, np.dtype[Any]]:
+        """f's outputs in the network's precision, and the number type of X."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_DOOR)
-        return self.trainer_.predict_output(self._rows(X)).cpu().numpy()
+        X = self._validated(X)
+        return self.trainer_.predict_output(self._rows(X)).cpu().numpy(), X.dtype
+
+    def _validated(self, X: Any) -> np.ndarray:
+        """Rows of the fitted shape; scikit-learn's count of features takes the second axis, which images may lack."""
+        images = len(self.row_shape_) == 3
+        X = check_array(X, **_DOOR) if images else validate_data(self, X, reset=False, **_DOOR)
+        shape = self._rows(X).shape[1:]
+        if shape != self.row_shape_:
+            raise ValueError(
+                f"X has rows of shape {shape}, but {type(self).__name__} was fitted on {self.row_shape_}."
+            )
+        return X
 
     def predict_weights(self, X: Any) -> np.ndarray:
         """The weights >= 0 that f's training uses, for any rows."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_DOOR)
-        return np.asarray(self.trainer_.predict_weights(self._rows(X)))
+        return np.asarray(self.trainer_.predict_weights(self._rows(self._validated(X))))
 
 
 class OneStepNetClassifier(ClassifierMixin, _OneStepNet):
@@ -147,7 +180,8 @@ class OneStepNetClassifier(ClassifierMixin, _OneStepNet):
     (n, height, width) or (n, channels, height, width). The other parameters are `OneStepTrainer`'s; `freeze_g=None`
     freezes the convolutions of the default g for images. Rows are z-scored on both samples unless
     `standardize=False`.
-    Whole-number `sample_weight` repeats rows; other weights multiply the losses.
+    Whole-number `sample_weight` repeats rows; other weights multiply the losses. A function given as `weights` and
+    the rows of `EarlyStopping` are in the units of X and y.
 
     Examples
     --------
@@ -163,22 +197,29 @@ class OneStepNetClassifier(ClassifierMixin, _OneStepNet):
         """Train on labelled source rows and unlabelled target rows; without `X_target` every weight is one."""
         X, y = validate_data(self, X, y, **_DOOR)
         check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        self._fit(X, codes.astype(np.int64), X_target, sample_weight, len(self.classes_))
+        self.classes_ = np.unique(y)
+        self._fit(X, y, X_target, sample_weight, len(self.classes_))
         return self
+
+    def _coded(self, y: np.ndarray) -> np.ndarray:
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"held-out labels {unknown[:5].tolist()} are not among the classes of y.")
+        return np.searchsorted(self.classes_, y).astype(np.int64)
 
     def predict(self, X: Any) -> np.ndarray:
         """The class with the largest output."""
-        codes = self._output(X).argmax(axis=1)
+        codes = self._output(X)[0].argmax(axis=1)
         return self.classes_[codes]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Softmax of the outputs, (rows, classes)."""
-        return torch.softmax(torch.from_numpy(self._output(X)).double(), dim=1).numpy()
+        output, dtype = self._output(X)
+        return torch.softmax(torch.from_numpy(output).double(), dim=1).numpy().astype(dtype)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Outputs (rows, classes); for two classes the difference of the two, (rows,)."""
-        output = self._output(X)
+        output, _ = self._output(X)
         return output[:, 1] - output[:, 0] if len(self.classes_) == 2 else output
 
 
@@ -236,15 +277,30 @@ class OneStepNetRegressor(RegressorMixin, _OneStepNet):
         self.y_center_ = float(np.average(y, weights=s))
         spread = float(np.sqrt(np.average((y - self.y_center_) ** 2, weights=s)))
         self.y_scale_ = spread if spread > 0 else 1.0
-        self._fit(X, ((y - self.y_center_) / self.y_scale_).astype(np.float32), X_target, s, 1)
+        self._fit(X, y, X_target, s, 1)
         return self
+
+    def _coded(self, y: np.ndarray) -> np.ndarray:
+        return ((y - self.y_center_) / self.y_scale_).astype(np.float32)
 
     def predict(self, X: Any) -> np.ndarray:
         """The network's output in units of y."""
-        return (
-            self._output(X).reshape(len(X) if hasattr(X, "__len__") else -1).astype(np.float64) * (self.y_scale_)
-            + self.y_center_
-        )
+        output, dtype = self._output(X)
+        return (output.reshape(len(output)).astype(np.float64) * self.y_scale_ + self.y_center_).astype(dtype)
+
+
+@dataclass(frozen=True)
+class _InGivenUnits:
+    """A user's function of the rows, on rows as the user gave them, not as the network sees them."""
+
+    weights: Callable[[Tensor], Tensor]
+    center: np.ndarray | float
+    scale: np.ndarray | float
+    channels: bool
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        center, scale = (torch.as_tensor(v, dtype=rows.dtype, device=rows.device) for v in (self.center, self.scale))
+        return self.weights((rows if self.channels else rows.squeeze(1)) * scale + center)
 
 
 def _canonical(

@@ -15,8 +15,8 @@ from covshift._checks import no_target, unwrap_target
 from covshift.exceptions import AllWeightsZeroError
 from covshift.nn import steps
 from covshift.nn.base import TrainerBase
-from covshift.nn.checkpoint import write_state
-from covshift.nn.door import check_labels, resolve_device, seed_of
+from covshift.nn.checkpoint import run_seed, write_state
+from covshift.nn.door import check_labels, resolve_device
 from covshift.nn.networks import split_frozen
 from covshift.nn.objective import g_objective, weighted_loss
 from covshift.nn.progress import Progress
@@ -79,17 +79,16 @@ class OneStepTrainer(TrainerBase):
         """
         self._check_parameters()
         self.device_ = resolve_device(self.device)
-        self.seed_ = seed_of(self.random_state)
+        self.seed_ = run_seed(self.random_state, self.checkpoint)
         X_target = unwrap_target(X_target)
         if X_target is None and self.mode_.uses_g:
             no_target(self)
             self.mode_ = resolve_mode("uniform")
-        self._open_rows(source, X_target)
-        self._open_networks()
         with private_noise(self.device_):
+            self._open_rows(source, X_target)
+            self._open_networks()
             self._resume()
             self._train()
-        self.settings_ = self._settings()
         # The rows are the user's; a trained model that is kept or pickled does not hold them.
         del self.source_, self.target_, self.held_out_
         return self
@@ -121,11 +120,11 @@ class OneStepTrainer(TrainerBase):
         for epoch, first in self.run_.cursor.epochs_left("pretrain", t, len(numbers)):
             if t and not epoch and not first:
                 self.head_.load_state_dict(self.run_.classifier_head)
-            self._begin_epoch("pretrain", t, epoch, first)
+            self._begin_epoch("pretrain", t, epoch)
             self.g_.train()
             number = numbers[epoch]
             pairs = self._pairs("pretrain", number, self._prepare_g("pretrain", number, with_losses=False))
-            for step, (source, target) in enumerate(islice(pairs, first, None), first):
+            for step, (source, target) in enumerate(self._from(pairs, first), first):
                 self.pretrain_step(source, target)
                 self._tick("pretrain", t, epoch, step + 1)
             self._tick("pretrain", t, epoch + 1, 0)
@@ -138,6 +137,8 @@ class OneStepTrainer(TrainerBase):
         if self.held_out_ is not None and self.run_.reference is None:
             self.run_.reference = g_value(steps.apply(self.g_, self.held_out_.X).reshape(-1), "exp")
         if self.pretraining_.renew:
+            if t and self.run_.opt_g is not None:
+                self.run_.opt_g.state.clear()  # a head that starts again has no momentum
             self.run_.classifier_head = {k: v.detach().clone() for k, v in self.head_.state_dict().items()}
         if t == 0 and self.start_g == "afresh" and self.mode_.trains_g and self.g is not None:
             self.head_.load_state_dict(split_frozen(self.g, self.freeze_g)[1].state_dict())
@@ -150,11 +151,11 @@ class OneStepTrainer(TrainerBase):
         for epoch, first in self.run_.cursor.epochs_left("g", t, count):
             number = t * self.epochs_g + epoch
             draw = number // (self.renew_g or max(self.epochs_g, 1))
-            self._begin_epoch("g", t, epoch, first)
+            self._begin_epoch("g", t, epoch)
             if prepared is None or draw != drawn:
                 drawn, prepared = draw, self._prepare_g("g", draw, with_losses=self.mode_.uses_losses)
             self.head_.train()
-            for step, (source, target) in enumerate(islice(self._pairs("g", number, prepared), first, None), first):
+            for step, (source, target) in enumerate(self._from(self._pairs("g", number, prepared), first), first):
                 self.g_step(source, target, t, step)
                 self._tick("g", t, epoch, step + 1)
             self._tick("g", t, epoch + 1, 0)
@@ -163,17 +164,19 @@ class OneStepTrainer(TrainerBase):
         """Lines 11-18, with the weights of all rows computed once where the rows are in memory."""
         rows = None
         for epoch, first in self.run_.cursor.epochs_left("f", t, count):
-            self._begin_epoch("f", t, epoch, first)
+            self._begin_epoch("f", t, epoch)
             if isinstance(self.source_, TensorRows) and (rows is None or not self.source_.still):
-                rows = self._draw(self.source_, "rows_f", t * self.epochs_f + epoch)
+                rows = self._checked(self._draw(self.source_, "rows_f", t * self.epochs_f + epoch))
                 rows = rows.with_frequencies(self.weigh(rows))
-                self._check_precision(rows)
             self.f_.train()
-            for step, batch in enumerate(
-                islice(self._f_batches(rows, t * self.epochs_f + epoch), first, None), first
-            ):
+            before = self.run_.sums["rows"]
+            for step, batch in enumerate(self._from(self._f_batches(rows, t * self.epochs_f + epoch), first), first):
+                if epoch == step == 0:
+                    self._check_precision(batch if rows is None else rows)
                 self.f_step(batch, t, step)
                 self._tick("f", t, epoch, step + 1)
+            if not first and self.run_.sums["rows"] == before:
+                raise ValueError(f"the source gave no mini-batch in round {t}, epoch {epoch} of f.")
             if self.run_.sums["w"] == 0.0:
                 raise AllWeightsZeroError(
                     f"round {t}: g gives weight zero to every source row. Lower optimizer_g's rate, pretrain longer, "
@@ -203,7 +206,7 @@ class OneStepTrainer(TrainerBase):
         return source, target
 
     def _for_g(self, rows: RowSet, phase: str, with_losses: bool) -> RowSet:
-        l = self.row_losses(rows) if with_losses else None
+        l = self.row_losses(self._checked(rows)) if with_losses else None
         if phase == "pretrain" or self.freeze_g == 0:
             return RowSet(rows.X, l, rows.s)
         return RowSet(steps.apply(self.features_, rows.X), l, rows.s)
@@ -243,6 +246,8 @@ class OneStepTrainer(TrainerBase):
         """One step of g as a classifier of source against target."""
         assert self.g_ is not None and self.run_.opt_pretrain is not None
         value = steps.pretrain_value(self.g_, source, target)
+        if not math.isfinite(float(value.detach())):
+            raise FloatingPointError("the pretraining's loss is not finite; lower Pretraining(lr=...).")
         steps.descend(self.run_.opt_pretrain, value, self.clip_grad)
 
     def g_step(self, source: RowSet, target: RowSet, t: int, step: int) -> None:
@@ -253,7 +258,7 @@ class OneStepTrainer(TrainerBase):
         g_target = g_value(o_target, self.output_g, self.bound_alpha)
         J, risk, ratio = g_objective(source.y, g_source, g_target, self.loss_bound, self.relative_alpha_, source.s)
         value = float(J.detach())
-        steps.require_finite(value, "g's objective", t, step, "optimizer_g's rate")
+        steps.require_finite(value, "g's objective", t, step, "optimizer_g's rate (or scale y, or raise loss_bound)")
         steps.descend(self.run_.opt_g, J, self.clip_grad)
         record = {"objective": value, "risk": float(risk.detach()), "ratio": float(ratio.detach()), "steps_g": 1.0}
         steps.add(self.run_.sums, record)
@@ -310,13 +315,24 @@ class OneStepTrainer(TrainerBase):
         if self.run_.reference is None:
             self.run_.reference = self.weigh(held_out)
         w = self.run_.reference if held_out.s is None else self.run_.reference * held_out.s
+        if float(w.sum()) <= 0.0:
+            raise AllWeightsZeroError("every held-out row of EarlyStopping has weight zero; hold out more rows.")
         return float((w * self.row_losses(held_out)).sum() / w.sum())
 
-    def _begin_epoch(self, phase: str, t: int, epoch: int, first: int) -> None:
-        if first and self.run_.noise is not None:
-            steps.put_noise(self.run_, self.device_)
-            return
+    def _begin_epoch(self, phase: str, t: int, epoch: int) -> None:
         set_noise(self.seed_, PHASES.index(phase), t, epoch, device=self.device_)
+
+    def _from(self, batches: Iterator[Any], first: int) -> Iterator[Any]:
+        """The epoch's mini-batches from number `first` on, in the very order of the run that was stopped there.
+
+        A loader may draw its order and its rows from torch's global generator: it is opened as at the epoch's start,
+        and the generator is put to where it stood only when the mini-batches that are done have passed.
+        """
+        for _ in islice(batches, first):
+            pass
+        if first:
+            steps.put_noise(self.run_, self.device_)
+        yield from batches
 
     def _tick(self, phase: str, t: int, epoch: int, step: int, force: bool = False) -> None:
         """Between two steps: note the place and, when it is time, write the checkpoint."""
@@ -328,5 +344,5 @@ class OneStepTrainer(TrainerBase):
         if force or now - self.saved_at_ >= self.checkpoint_every:
             steps.take_noise(self.run_, self.device_)
             tensors, facts = self.run_.dump()
-            write_state(self.checkpoint, tensors, {"settings": self._settings(), **facts})
+            write_state(self.checkpoint, tensors, {"settings": self.settings_, **facts})
             self.saved_at_ = now

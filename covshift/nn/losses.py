@@ -41,21 +41,26 @@ def tukey(output: Tensor, y: Tensor, rho: float = 4.685) -> Tensor:
 
 @dataclass(frozen=True)
 class NetLoss:
-    """A loss a row and whether y holds class numbers."""
+    """A loss a row, whether y holds class numbers, and whether it is a user's, whose output may have any shape."""
 
     name: str
     function: RowLoss
     classification: bool
+    own: bool = False
 
     def __call__(self, output: Tensor, y: Tensor) -> Tensor:
         """One loss a row in float32 or better; refuses a loss that was averaged over the batch."""
-        if not self.classification and output.ndim == 2 and output.shape[1] == 1:
-            output = output.squeeze(1)
-        if not self.classification and output.shape != y.shape:
-            raise ValueError(
-                f"f gives outputs of shape {tuple(output.shape)} for y of shape {tuple(y.shape)}; a regression "
-                "network must end in one number a row."
-            )
+        if not self.own and y.ndim == 2 and y.shape[1] == 1:
+            y = y.squeeze(1)
+        if not self.classification:
+            y = y.to(output.dtype)
+            if output.ndim == 2 and output.shape[1] == 1 and y.ndim == 1:
+                output = output.squeeze(1)
+            if not self.own and output.shape != y.shape:
+                raise ValueError(
+                    f"f gives outputs of shape {tuple(output.shape)} for y of shape {tuple(y.shape)}; with loss="
+                    f"{self.name!r} a network must end in one number a row, and y hold one."
+                )
         l = self.function(output if output.dtype == torch.float64 else output.float(), y)
         if l.shape != (len(y),):
             raise ValueError(
@@ -85,4 +90,4 @@ def resolve_loss(loss: str | RowLoss, y: Tensor | None = None) -> NetLoss:
     if not callable(loss):
         raise TypeError(f"loss must be a name or a function (output, y) -> row losses, got {type(loss).__name__}.")
     name = getattr(loss, "__name__", type(loss).__name__)
-    return NetLoss(name, loss, y is not None and not y.is_floating_point())
+    return NetLoss(name, loss, y is not None and not y.is_floating_point(), own=True)

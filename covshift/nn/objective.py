@@ -64,7 +64,8 @@ def weighted_loss(l: Tensor, w: Tensor) -> Tensor:
     return (w * l).sum(dim=-1) / w.sum(dim=-1)
 
 
-def effective_sample_size(w: Tensor) -> Tensor:
-    """(sum w)^2 / sum w^2; zero where all weights are zero."""
-    total, squares = w.sum(dim=-1), (w**2).sum(dim=-1)
+def effective_sample_size(w: Tensor, s: Tensor | None = None) -> Tensor:
+    """(sum s w)^2 / sum s w^2 of weights w of rows with frequencies s; zero where all weights are zero."""
+    sw = w if s is None else s * w
+    total, squares = sw.sum(dim=-1), (sw * w).sum(dim=-1)
     return total**2 / squares.clamp_min(1e-38)

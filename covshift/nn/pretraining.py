@@ -49,6 +49,8 @@ def classifier_loss(o_source: Tensor, o_target: Tensor, s: Tensor | None = None)
 def resolve_pretraining(pretrain_g: bool | int | Pretraining) -> Pretraining | None:
     """False, 0: none. True: the defaults. A number: that many epochs."""
     if isinstance(pretrain_g, Pretraining):
+        if pretrain_g.renew and pretrain_g.epochs <= 0:
+            raise ValueError(f"{pretrain_g!r} renews a classifier that was never trained; give it epochs.")
         return pretrain_g if pretrain_g.epochs > 0 else None
     if isinstance(pretrain_g, bool):
         return Pretraining() if pretrain_g else None

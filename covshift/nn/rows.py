@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 __all__ = ["Fresh", "LoaderRows", "RowSet", "TensorRows", "as_rows", "as_tensor"]
 
@@ -104,6 +104,8 @@ def as_tensor(values: Any) -> Tensor:
     """A tensor of arrays, frames or tensors; whole float64 input becomes float32, the networks' usual type."""
     if isinstance(values, Tensor):
         return values.detach()
+    if isinstance(values, Dataset | DataLoader):
+        raise TypeError(f"expected arrays, tensors or a frame of rows, got {type(values).__name__}.")
     array = np.asarray(values)
     if array.dtype == np.float64:
         array = array.astype(np.float32)
@@ -123,6 +125,10 @@ def _row_set(data: Any, labelled: bool) -> RowSet:
         raise ValueError(f"source data must be (X, y) or (X, y, sample_weight), got {len(parts)} part(s).")
     X, y, s = (*(None if part is None else as_tensor(part) for part in parts), None)[:3]
     assert X is not None
+    if y is not None and not y.is_floating_point():
+        y = y.long()
+    if s is not None and not bool((torch.isfinite(s) & (s >= 0)).all()):
+        raise ValueError("sample_weight has negative or non-finite entries; it must be finite and >= 0.")
     rows = RowSet(X, y, s)
     assert rows.y is not None
     if len(rows.y) != len(rows.X) or (rows.s is not None and len(rows.s) != len(rows.X)):
@@ -146,14 +152,39 @@ def as_rows(
     if isinstance(data, Dataset):
         if isinstance(data, Sized):
             _check_not_empty(len(data), name)
-        return LoaderRows(lambda gen: DataLoader(data, batch_size, shuffle=True, generator=gen), device, name)
+        shuffle = not isinstance(data, IterableDataset)  # which comes in its own order
+        return LoaderRows(
+            lambda gen: DataLoader(data, batch_size, shuffle=shuffle, generator=gen if shuffle else None),
+            device,
+            name,
+        )
+    if not labelled and _is_table_of_numbers(data):
+        data = np.asarray(data)
     if isinstance(data, tuple | np.ndarray | Tensor) or hasattr(data, "columns"):
         rows = _row_set(data, labelled).to(device)
         _check_not_empty(len(rows), name)
+        _check_finite(rows, name)
         return TensorRows(lambda gen: rows, len(rows), still=True)
+    if labelled and isinstance(data, Iterator):
+        raise TypeError(
+            f"the {name} data are a {type(data).__name__}, which is used up after one epoch; pass a list of "
+            "mini-batches or a DataLoader."
+        )
     if isinstance(data, Iterable):
         return LoaderRows(lambda gen: data, device, name)
     raise TypeError(f"{name} must be arrays, tensors, a Dataset, a loader or a Fresh, got {type(data).__name__}.")
+
+
+def _is_table_of_numbers(data: Any) -> bool:
+    """Rows as a list of lists; a list of tensors or arrays is a list of mini-batches."""
+    first = data[0] if isinstance(data, list) and data else None
+    return isinstance(first, list) and bool(first) and isinstance(first[0], int | float)
+
+
+def _check_finite(rows: RowSet, name: str) -> None:
+    for what, values in (("rows", rows.X), ("y", rows.y)):
+        if values is not None and values.is_floating_point() and not bool(torch.isfinite(values).all()):
+            raise ValueError(f"the {name} {what} have NaN or infinite entries; remove or fill them first.")
 
 
 def _check_not_empty(n: int, name: str) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from covshift.nn.checkpoint import flatten_optimizer, restore_optimizer
 
-__all__ = ["PHASES", "Cursor", "RunState"]
+__all__ = ["PHASES", "Cursor", "RunState", "plain"]
 
 PHASES = ("pretrain", "g", "f")
 
@@ -107,7 +107,7 @@ class RunState:
             "best_round": self.best_round,
             "stopped": self.stopped,
             "optimizers": optimizers,
-            "scheduler": None if self.scheduler is None else _plain(self.scheduler.state_dict()),
+            "scheduler": None if self.scheduler is None else plain(self.scheduler.state_dict()),
         }
         return tensors, facts
 
@@ -133,6 +133,6 @@ def _under(prefix: str, tensors: dict[str, Tensor], device: torch.device) -> dic
     return {key[len(prefix) :]: value.to(device) for key, value in tensors.items() if key.startswith(prefix)}
 
 
-def _plain(state: dict[str, Any]) -> dict[str, Any]:
+def plain(state: dict[str, Any]) -> dict[str, Any]:
     """The entries of a scheduler's state that JSON can hold; functions are made anew from its factory."""
     return {k: v for k, v in state.items() if isinstance(v, int | float | str | bool | list | type(None))}

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from covshift._checks import check_count
 from covshift.nn.rows import LoaderRows, RowSet, TensorRows, as_rows
 from covshift.nn.seeds import derive
 
@@ -30,6 +31,7 @@ class EarlyStopping:
         self, source: TensorRows | LoaderRows, seed: int, device: torch.device
     ) -> tuple[TensorRows | LoaderRows, RowSet]:
         """(rows to train on, held-out rows)."""
+        check_count("EarlyStopping.patience", self.patience, 1)
         if self.rows is not None:
             held_out = as_rows(self.rows, labelled=True, batch_size=1, device=device, name="validation")
             if not isinstance(held_out, TensorRows):

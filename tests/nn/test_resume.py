@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from covshift.exceptions import ResumeMismatchError
 from covshift.nn import OneStepTrainer, Pretraining
@@ -85,6 +86,96 @@ def test_a_run_that_renews_its_classifier_is_resumed_to_the_same_bits(tmp_path):
             assert torch.equal(value, again.run_.network_tensors()[name]), (last, name)
 
 
+class Noisy(Dataset):
+    """Rows with fresh noise of torch's global generator, as random augmentation has."""
+
+    def __init__(self, X, y):
+        self.X, self.y = X, y
+
+    def __len__(self):
+        return len(self.X)
+
+    def __getitem__(self, i):
+        return self.X[i] + 0.1 * torch.randn(2), self.y[i]
+
+
+@pytest.mark.parametrize("kind", ["shuffling source", "shuffling target", "augmenting dataset"])
+def test_loaders_that_draw_from_the_global_generator_are_resumed_inside_an_epoch(tmp_path, kind):
+    (X, y), X_target = problem()
+    source, target = (X, y), X_target
+    if kind == "shuffling source":
+        source = DataLoader(TensorDataset(X, y), 32, shuffle=True)
+    elif kind == "shuffling target":
+        target = DataLoader(TensorDataset(X_target), 32, shuffle=True)
+    else:
+        source = Noisy(X, y)
+    before = torch.get_rng_state()
+    whole = make().fit(source, target)
+    assert torch.equal(before, torch.get_rng_state())
+    for last in (1, 7, 10, STEPS - 1):
+        killed = make(Killed, checkpoint=tmp_path / str(last))
+        killed.last = last
+        with pytest.raises(KilledError):
+            killed.fit(source, target)
+        again = make(checkpoint=tmp_path / str(last)).fit(source, target)
+        for name, value in whole.run_.network_tensors().items():
+            assert torch.equal(value, again.run_.network_tensors()[name]), (last, name)
+
+
+def test_schedule_precision_and_validation_go_on_where_they_were(tmp_path):
+    options = {
+        "rounds": 4, "precision": "bf16",
+        "scheduler_f": lambda o: torch.optim.lr_scheduler.StepLR(o, step_size=3, gamma=0.5),
+    }  # fmt: skip
+    records = [[{k: v for k, v in r.items() if k != "seconds"} for r in make(**options).fit(*problem()).history_]]
+    assert [record["rate_f"] for record in records[0]] == [1e-3, 5e-4, 2.5e-4, 2.5e-4]
+    killed = make(Killed, checkpoint=tmp_path, **options)
+    killed.last = 28
+    with pytest.raises(KilledError):
+        killed.fit(*problem())
+    history = make(checkpoint=tmp_path, **options).fit(*problem()).history_
+    assert records[0] == [{k: v for k, v in record.items() if k != "seconds"} for record in history]
+
+
+def test_without_a_seed_a_checkpoint_is_continued_with_its_own(tmp_path):
+    killed = make(Killed, checkpoint=tmp_path, random_state=None)
+    killed.last = 12
+    with pytest.raises(KilledError):
+        killed.fit(*problem())
+    assert make(checkpoint=tmp_path, random_state=None).fit(*problem()).seed_ == killed.seed_
+
+
+def sgd(parameters):
+    return torch.optim.SGD(parameters, lr=1e-3)
+
+
+def quick(parameters):
+    return torch.optim.Adam(parameters, lr=0.1)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"optimizer_f": sgd}, {"optimizer_f": quick}, {"optimizer_g": quick}, {"scheduler_f": None},
+        {"pretrain_g": Pretraining(2, lr=0.1)}, {"precision": "bf16"}, {"early_stopping": None},
+        {"early_stopping": EarlyStopping(1, rows=problem()[0])},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)  # fmt: skip
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path, changed):
+    make(checkpoint=tmp_path).fit(*problem())
+    with pytest.raises(ResumeMismatchError, match="belongs to another run"):
+        make(checkpoint=tmp_path, **changed).fit(*problem())
+
+
+def test_a_checkpoint_of_other_rows_is_refused(tmp_path):
+    make(checkpoint=tmp_path).fit(*problem())
+    (X, y), X_target = problem()
+    for other in [((3 * X, y), X_target), ((X, 1 - y), X_target), ((X, y), 2 * X_target)]:
+        with pytest.raises(ResumeMismatchError, match="data: "):
+            make(checkpoint=tmp_path).fit(*other)
+
+
 DYING = """
 import os, signal, sys, torch
 from tests.nn.test_resume import Killed, KilledError, make, problem
@@ -115,7 +206,7 @@ def test_only_one_tensor_file_stays_and_nothing_is_pickled(tmp_path):
     make(checkpoint=tmp_path).fit(*problem())
     names = sorted(path.suffix for path in tmp_path.iterdir())
     assert names == [".json", ".safetensors"]
-    assert json.loads((tmp_path / "state.json").read_text())["format"] == 1
+    assert json.loads((tmp_path / "state.json").read_text())["format"] == 2
 
 
 def test_a_checkpoint_of_another_architecture_setting_or_format_is_refused(tmp_path):
@@ -153,3 +244,25 @@ def test_saved_networks_are_read_back_without_pickle(tmp_path):
     (file,) = tmp_path.glob("*.safetensors")
     tensors = load_file(file)
     assert torch.equal(tensors["f.0.weight"], trainer.f_[0].weight)
+    X_target = problem()[1]
+    again = make().load(tmp_path)
+    assert torch.equal(again.predict(X_target), trainer.predict(X_target))
+    assert torch.equal(again.predict_weights(X_target), trainer.predict_weights(X_target))
+    assert again.history_ == trainer.history_
+
+
+def test_a_model_and_a_checkpoint_are_not_mistaken_for_each_other(tmp_path):
+    trainer = make(checkpoint=tmp_path / "checkpoint").fit(*problem())
+    trainer.save(tmp_path / "model")
+    with pytest.raises(ResumeMismatchError, match="holds a model, not a checkpoint"):
+        make(checkpoint=tmp_path / "model").fit(*problem())
+    with pytest.raises(ResumeMismatchError, match="holds a checkpoint, not a model"):
+        make().load(tmp_path / "checkpoint")
+    with pytest.raises(FileExistsError, match="holds a checkpoint; choose another folder"):
+        trainer.save(tmp_path / "checkpoint")
+    with pytest.raises(FileNotFoundError, match="no saved model"):
+        make().load(tmp_path / "nothing")
+    other = make()
+    other.f = nn.Linear(2, 2)
+    with pytest.raises(ResumeMismatchError, match="f: "):
+        other.load(tmp_path / "model")
