@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from covshift.exceptions import NoTargetWarning
-from covshift.nn import OneStepNetClassifier, OneStepNetRegressor
+from covshift.nn import EarlyStopping, OneStepNetClassifier, OneStepNetRegressor, make_mlp
 
 FAST = functools.partial(torch.optim.Adam, lr=1e-2)
 SMALL = {
@@ -82,3 +83,78 @@ def test_target_images_of_another_size_are_refused():
     images = np.zeros((10, 16, 16))
     with pytest.raises(ValueError, match="X_target|same columns"):
         OneStepNetClassifier(**SMALL).fit(images, np.arange(10) % 2, X_target=np.zeros((10, 18, 18)))
+
+
+def test_weights_are_those_of_the_rows_as_given(shifted):
+    X, y, X_target = shifted
+    s = np.random.default_rng(1).integers(0, 3, len(X))
+    for sample_weight in (None, s, 0.5 * s):
+        model = OneStepNetClassifier(**SMALL).fit(X, y, X_target=X_target, sample_weight=sample_weight)
+        np.testing.assert_allclose(model.weights_, model.predict_weights(X))
+        assert len(model.weights_) == len(X)
+    repeated = OneStepNetClassifier(**SMALL).fit(np.repeat(X, s, axis=0), np.repeat(y, s), X_target=X_target)
+    model = OneStepNetClassifier(**SMALL).fit(X, y, X_target=X_target, sample_weight=s)
+    assert model.ess_ == pytest.approx(repeated.ess_, rel=1e-6)
+
+
+def right_side(rows):
+    return (rows[:, 0] > 50.0).float()
+
+
+def test_a_function_of_the_rows_sees_them_as_given_and_needs_no_target(shifted):
+    X, y, X_target = shifted
+    X = 50.0 + 10.0 * X
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = OneStepNetClassifier(**SMALL | {"weights": right_side}).fit(X, y)
+        plain = OneStepNetClassifier(**SMALL | {"weights": "uniform"}).fit(X, y)
+    np.testing.assert_array_equal(model.weights_, X[:, 0] > 50.0)
+    np.testing.assert_array_equal(plain.weights_, 1.0)
+    images = np.random.default_rng(0).random((40, 16, 16))
+    seen = []
+
+    def note(rows):
+        seen.append(rows.shape[1:])
+        return torch.ones(len(rows))
+
+    OneStepNetClassifier(**SMALL | {"weights": note}).fit(images, np.arange(40) % 3)
+    assert set(seen) == {(16, 16)}
+    pickle.loads(pickle.dumps(model))
+
+
+def test_held_out_rows_are_in_the_units_of_the_data(shifted):
+    X, y, X_target = shifted
+    target = 100.0 + 10.0 * X.sum(axis=1)
+    stopping = EarlyStopping(5, rows=(50 + X, target))
+    options = SMALL | {"rounds": 2, "epochs_f": 40, "early_stopping": stopping}
+    history = OneStepNetRegressor(**options).fit(50 + X, target, X_target=50 + X_target).history_
+    assert history[-1]["validation"] < 0.5
+    classes = SMALL | {"early_stopping": EarlyStopping(5, rows=(X, y)), "weights": "uniform"}
+    assert OneStepNetClassifier(**classes).fit(X, y).history_[0]["validation"] < 0.1
+    unknown = SMALL | {"early_stopping": EarlyStopping(5, rows=(X, np.full(len(X), "beside")))}
+    with pytest.raises(ValueError, match=r"\['beside'\] are not among the classes"):
+        OneStepNetClassifier(**unknown).fit(X, y, X_target=X_target)
+
+
+def test_single_precision_stays_single(shifted):
+    X, y, X_target = shifted
+    for dtype in (np.float32, np.float64):
+        model = OneStepNetClassifier(**SMALL).fit(X.astype(dtype), y, X_target=X_target.astype(dtype))
+        assert model.predict_proba(X_target.astype(dtype)).dtype == dtype
+        regressor = OneStepNetRegressor(**SMALL).fit(X.astype(dtype), X[:, 0], X_target=X_target.astype(dtype))
+        assert regressor.predict(X_target.astype(dtype)).dtype == dtype
+
+
+def test_a_network_with_other_outputs_than_classes_is_refused(shifted):
+    X, y, X_target = shifted
+    with pytest.raises(ValueError, match="f has 10 outputs, but these data need 2"):
+        OneStepNetClassifier(make_mlp(2, 10), **SMALL).fit(X, y, X_target=X_target)
+
+
+def test_images_with_and_without_channels_are_the_same_and_others_refused():
+    rng = np.random.default_rng(0)
+    images, target = rng.random((40, 16, 16)), rng.random((30, 16, 16))
+    model = OneStepNetClassifier(**SMALL).fit(images, np.arange(40) % 3, X_target=target)
+    np.testing.assert_array_equal(model.predict_proba(target), model.predict_proba(target[:, None]))
+    with pytest.raises(ValueError, match=r"rows of shape \(1, 16, 18\).*fitted on \(1, 16, 16\)"):
+        model.predict(rng.random((3, 16, 18)))

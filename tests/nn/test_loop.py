@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from covshift.nn import Fresh, OneStepTrainer, Pretraining, make_mlp
 from covshift.nn.validation import EarlyStopping
@@ -195,14 +195,37 @@ def test_mini_batches_without_weight_are_counted_and_skipped():
     assert math.isfinite(trainer.history_[-1]["loss"])
 
 
-def test_early_stopping_keeps_the_best_round():
+def test_early_stopping_stops_and_goes_back_to_the_best_round():
     X, y, X_target = rows()
-    stopping = EarlyStopping(patience=2, fraction=0.2)
-    trainer = small(rounds=12, optimizer_f=lambda p: torch.optim.SGD(p, lr=1.0), early_stopping=stopping)
-    trainer.fit((X, y), X_target)
-    scores = [record["validation"] for record in trainer.history_]
-    assert len(scores) - 1 - int(np.argmin(scores)) == 2 or len(scores) == 12
-    assert trainer.run_.best_round == int(np.argmin(scores))
+    held_out = (X[:30], 1 - y[:30])  # labels turned round: the better f learns, the worse it scores
+    options = {"optimizer_f": lambda p: torch.optim.SGD(p, lr=1.0), "scheduler_f": None}
+    stopped = small(rounds=12, early_stopping=EarlyStopping(2, rows=held_out), **options).fit((X, y), X_target)
+    scores = [record["validation"] for record in stopped.history_]
+    best = int(np.argmin(scores))
+    assert stopped.n_iter_ == best + 3 < 12
+    short = small(rounds=best + 1, **options).fit((X, y), X_target)
+    torch.testing.assert_close(stopped.predict_output(X), short.predict_output(X), rtol=0, atol=0)
+
+
+def test_the_rate_of_f_is_halved_every_four_rounds():
+    X, y, X_target = rows()
+    history = small(rounds=9, epochs_f=1, epochs_g=0, pretrain_g=False, weights="uniform").fit((X, y)).history_
+    # Recorded at the end of a round, when the next one's rate is set.
+    assert [record["rate_f"] for record in history] == [1e-3] * 3 + [5e-4] * 4 + [2.5e-4] * 2
+
+
+def test_rows_of_g_are_drawn_as_often_as_asked():
+    X, y, X_target = rows()
+    drawn = []
+
+    def draw(generator):
+        drawn.append(generator.initial_seed())
+        return X_target
+
+    for renew, times in ((None, 2), (1, 4)):
+        drawn.clear()
+        small(renew_g=renew, pretrain_g=False, freeze_g=0).fit((X, y), Fresh(draw))
+        assert len(set(drawn[2:])) == times, renew  # two draws only look at the shape; 2 rounds of 2 epochs
 
 
 def test_gradient_clipping_bounds_the_step():
@@ -217,11 +240,15 @@ def test_gradient_clipping_bounds_the_step():
 
 def test_rough_precision_is_checked_against_float32():
     X, y, X_target = rows()
-    kept = small(precision="bf16").fit((X, y), X_target)
-    assert kept.precision_ in ("bf16", "float32")
+    kept, exact = (small(precision=name).fit((X, y), X_target) for name in ("bf16", "float32"))
+    assert kept.precision_ == "bf16"
+    gap = (kept.predict_output(X) - exact.predict_output(X)).abs().max()
+    assert 0 < gap < 0.05
     with pytest.warns(UserWarning, match="goes on in float32"):
         fallen = small(precision="bf16", loss=_sensitive, weights="uniform").fit((X, y), X_target)
     assert fallen.precision_ == "float32"
+    with pytest.warns(UserWarning, match="goes on in float32"):
+        small(precision="bf16", loss=_sensitive, weights="uniform").fit(DataLoader(TensorDataset(X, y), 32))
 
 
 def _sensitive(output, y):
@@ -233,6 +260,64 @@ def test_progress_says_losses_ess_and_time_left(capsys):
     small(verbose=1).fit((X, y), X_target)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 and all("loss" in line and "ESS" in line and "left" in line for line in lines)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.uint8, torch.bool])
+def test_labels_of_any_whole_type_are_classes(dtype):
+    X, y, X_target = rows()
+    expected = small().fit((X, y), X_target).predict_output(X)
+    torch.testing.assert_close(small().fit((X, y.to(dtype)), X_target).predict_output(X), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "absolute", "tukey"])
+def test_numbers_to_regress_on_may_be_whole_or_a_column(loss):
+    X, y, X_target = rows()
+    f = make_mlp(2, 1, (8,))
+    outputs = [
+        OneStepTrainer(f, loss=loss, weights="uniform", rounds=1, epochs_f=2, device="cpu", random_state=0)
+        .fit((X, kind))
+        .predict(X)
+        for kind in (y.float(), y, y.float()[:, None])
+    ]
+    for other in outputs[1:]:
+        torch.testing.assert_close(outputs[0], other, rtol=0, atol=0)
+
+
+def test_a_users_loss_may_read_several_outputs():
+    """Gaussian likelihood with a learned variance: two outputs a row, one loss."""
+    X, _, X_target = rows()
+    y = X[:, 0] + 0.1
+
+    def likelihood(output, y):
+        return (output[:, 0] - y) ** 2 * (-output[:, 1]).exp() + output[:, 1]
+
+    options = {"output_g": "softplus", "optimizer_f": lambda p: torch.optim.Adam(p, lr=1e-2), "rounds": 3}
+    trainer = small(loss=likelihood, epochs_f=20, **options).fit((X, y), X_target)
+    assert trainer.predict(X).shape == (90, 2)
+    assert float((trainer.predict(X)[:, 0] - y).abs().mean()) < 0.3
+
+
+def test_networks_take_the_number_type_of_the_rows():
+    X, y, X_target = rows()
+    trainer = small().fit((X.double(), y), X_target.double())
+    assert trainer.f_[1].weight.dtype == torch.float64
+    single = trainer.predict_output(X)
+    torch.testing.assert_close(single, trainer.predict_output(X.double()), rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        trainer.predict_weights(X.numpy()), trainer.predict_weights(X).numpy(), atol=1e-6, rtol=0
+    )
+
+
+def test_rows_as_a_list_of_lists_are_rows_and_unsized_datasets_are_loaders():
+    X, y, X_target = rows()
+    expected = small().fit((X, y), X_target).predict_output(X)
+    torch.testing.assert_close(small().fit((X, y), X_target.tolist()).predict_output(X), expected, rtol=0, atol=1e-5)
+
+    class Endless(IterableDataset):
+        def __iter__(self):
+            return iter(X_target)
+
+    assert small().fit((X, y), Endless()).n_iter_ == 2
 
 
 def test_training_leaves_torchs_global_generator_alone():
