@@ -187,6 +187,18 @@ def test_a_renewed_classifier_is_the_one_that_trained_on():
     assert not torch.equal(renewed.g_[1].weight, longer.g_[1].weight)
 
 
+def test_a_head_that_starts_again_has_no_momentum():
+    X, y, X_target = rows()
+    options = {"rounds": 3, "epochs_g": 1, "epochs_f": 0, "batch_size": 128, "pretrain_g": Pretraining(2, renew=1)}
+    heads = [
+        small(optimizer_g=lambda p, m=m: torch.optim.SGD(p, lr=0.1, momentum=m), **options)
+        .fit((X, y), X_target)
+        .g_[1]
+        for m in (0.0, 0.9)
+    ]  # one step of g a round: momentum has nothing to add
+    torch.testing.assert_close(heads[0].weight, heads[1].weight, rtol=0, atol=0)
+
+
 def test_mini_batches_without_weight_are_counted_and_skipped():
     X, y, X_target = rows()
     first = X[0].clone()
