@@ -1,13 +1,15 @@
-"""The trainer against what one would write first, both in one run and on one thread.
+"""The trainer against what one would write first, both in one run.
 
-* an epoch of f against a DataLoader loop with torch's defaults (at least 1.35 times), twice: a Dataset that turns each
-  image as it was fetched into a tensor, as data sets of images do, and float tensors that are already in memory, where
-  the convolutions, which are the same in both loops, are nearly all there is; and the same epoch in bfloat16;
-* g's epochs on cached frozen features against computing them in every step (at least 6 times).
+* an epoch of f against a DataLoader loop with torch's defaults (at least 1.35 times): on one thread (processor time)
+  and on all cores (wall-clock seconds: the machine must be quiet). Images come as they were fetched, bytes that a
+  Dataset turns into tensors one by one as data sets of images do, or as float tensors that are already in memory,
+  where the convolutions, which are the same in both loops, are nearly all there is. And the same in bfloat16;
+* g's epochs on cached frozen features against computing them in every step (at least 6 times, one thread).
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -47,20 +49,24 @@ def f_epoch() -> list[Record]:
         floats = torch.from_numpy(images).float().div(255)[:, None]
         _trainer(weights="uniform", epochs_f=1).fit((floats, torch.from_numpy(labels)))
 
-    plain_bytes, plain, our_bytes, ours, bf16 = _medians(
+    works = (
         lambda: plain_epoch(FetchedImages(images, labels)),
-        lambda: plain_epoch(TensorDataset(X, y)),
         from_bytes,
+        lambda: plain_epoch(TensorDataset(X, y)),
         lambda: _trainer(weights="uniform", epochs_f=1).fit((X, y)),
         lambda: _trainer(weights="uniform", epochs_f=1, precision="bf16").fit((X, y)),
-        repeats=7,
     )
-    work = f"an epoch of f, {ROWS} images"
-    return [
-        _ratio(f"{work} as fetched, against a DataLoader loop", plain_bytes, our_bytes),
-        _ratio(f"{work} already float tensors, against a DataLoader loop", plain, ours),
-        Record(f"{work}, bfloat16 against float32", ours / bf16, "x", note=f"{ours:.3f} s and {bf16:.3f} s"),
-    ]
+    records = []
+    for threads, clock in {1: time.process_time, os.cpu_count() or 1: time.perf_counter}.items():
+        torch.set_num_threads(threads)  # of this process, which does nothing else
+        plain_bytes, our_bytes, plain, ours, bf16 = _medians(*works, repeats=9, clock=clock)
+        work = f"an epoch of f, {ROWS} images, {threads} thread{'s' * (threads > 1)}"
+        records += [
+            _ratio(f"{work}: as fetched, against a DataLoader loop", plain_bytes, our_bytes),
+            _ratio(f"{work}: float tensors, against a DataLoader loop", plain, ours),
+            Record(f"{work}: bfloat16 against float32", ours / bf16, "x", note=f"{ours:.3f} s and {bf16:.3f} s"),
+        ]
+    return records
 
 
 def _ratio(work: str, plain: float, ours: float) -> Record:
@@ -103,13 +109,15 @@ def _images() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return X, torch.randint(0, 10, (ROWS,), generator=draw), X_target
 
 
-def _medians(*works: Callable[[], object], repeats: int) -> list[float]:
-    """Median processor seconds of each, taken in turns, after one untimed call of each."""
+def _medians(
+    *works: Callable[[], object], repeats: int, clock: Callable[[], float] = time.process_time
+) -> list[float]:
+    """Median seconds of each, taken in turns, after one untimed call of each."""
     seconds: list[list[float]] = [[] for _ in works]
     for repeat in range(repeats + 1):
         for own, work in zip(seconds, works, strict=True):
-            start = time.process_time()
+            start = clock()
             work()
             if repeat:
-                own.append(time.process_time() - start)
+                own.append(clock() - start)
     return [statistics.median(own) for own in seconds]
