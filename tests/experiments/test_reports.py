@@ -113,6 +113,11 @@ def test_images_print_percent_and_the_highest_in_bold(tmp_path):
     means = ["81.55 (0.78)", "85.50 (0.71)", "95.50 (0.71)", "70.00 (28.28)", "99.00 (0.00) [1]"]
     assert column(ours, 1) == means
     assert [line[1].bold for line in ours.rows] == [False, True, False, True, False]
+    with RowWriter(tmp_path / "one" / "images", settings, 1, trial_by=("problem", "seed", "method")) as out:
+        for method in values:
+            out.add([Row("fashion-mnist (2, 4)", method, 0, "accuracy", values[method][0], 1.0)])
+    single = report_tables(tmp_path / "one" / "images")[0]
+    assert not any(line[1].bold for line in single.rows)
     assert column(lead, 1) == ["+3.95 (0.05)", "-10.00 (0.00)", "+15.50 (19.50)", "-"]
     assert [line[1].bold for line in lead.rows[:3]] == [True, True, False]
     assert column(paper, 1)[0] == "81.71 (0.17)"

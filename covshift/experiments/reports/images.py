@@ -60,8 +60,8 @@ def _column(shown: Values) -> dict[str, Cell]:
     """One problem's cells. A control cut short at two trials would make everything a tie: it cannot be best."""
     trials = _trials(shown)
     rivals = [m for m in shown if not m.startswith(KNOWS_THE_ANGLE) and np.isfinite(shown[m]).sum() == trials]
-    # Accuracy is better where it is larger; the test looks for the smallest.
-    best = best_and_ties({m: -shown[m] for m in rivals})
+    # Accuracy is better where it is larger; the test looks for the smallest. One trial tells no method from another.
+    best = best_and_ties({m: -shown[m] for m in rivals}) if trials > 1 else set()
     return {m: Cell(_cell(v, trials), m in best) for m, v in shown.items()}
 
 
