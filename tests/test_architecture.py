@@ -162,8 +162,9 @@ def test_importing_the_package_changes_no_global_state():
         "assert sklearn.get_config() == config and np.geterr() == errors\n"
         "assert {k: v for k, v in os.environ.items()} == threads\n"
         "assert list(warnings.filters) == filters\n"
+        "print('unchanged')\n"
     )
-    run(code)
+    assert run(code).split() == ["unchanged"]
 
 
 def test_no_default_is_an_object_that_could_be_shared():

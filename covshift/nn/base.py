@@ -295,7 +295,7 @@ class TrainerBase:
 
     def predict_weights(self, X: Any) -> np.ndarray | Tensor:
         """The weights >= 0 that f's training uses, for any rows."""
-        w = self.weigh(self._rows_for(self.g_ or self.f_, X)).detach()
+        w = self.weigh(self._rows_for(self.f_ if self.g_ is None else self.g_, X)).detach()
         return w if isinstance(X, Tensor) else w.cpu().numpy()
 
 

@@ -50,6 +50,7 @@ class NetLoss:
 
     def __call__(self, output: Tensor, y: Tensor) -> Tensor:
         """One loss a row in float32 or better; refuses a loss that was averaged over the batch."""
+        output = output if output.dtype == torch.float64 else output.float()
         if not self.own and y.ndim == 2 and y.shape[1] == 1:
             y = y.squeeze(1)
         if not self.classification:
@@ -61,7 +62,7 @@ class NetLoss:
                     f"f gives outputs of shape {tuple(output.shape)} for y of shape {tuple(y.shape)}; with loss="
                     f"{self.name!r} a network must end in one number a row, and y hold one."
                 )
-        l = self.function(output if output.dtype == torch.float64 else output.float(), y)
+        l = self.function(output, y)
         if l.shape != (len(y),):
             raise ValueError(
                 f"loss={self.name!r} returned shape {tuple(l.shape)} for a batch of {len(y)} rows; it must return "

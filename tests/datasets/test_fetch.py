@@ -234,7 +234,10 @@ def test_values_are_accepted_in_another_print_and_refused_when_changed():
 
 def test_every_file_at_hand_is_the_published_one(data_folder):
     for entry in data_files():
-        verify_bytes(entry, (data_folder / entry.file).read_bytes(), entry.file)
+        body = (data_folder / entry.file).read_bytes()
+        verify_bytes(entry, body, entry.file)
+        with pytest.raises(DataVerificationError):
+            verify_bytes(entry, body[: len(body) // 2], entry.file)
 
 
 def test_every_file_has_an_address_or_a_reason_to_have_none():

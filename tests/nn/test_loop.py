@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from covshift.nn import Fresh, OneStepTrainer, Pretraining, make_mlp
+from covshift.nn.losses import resolve_loss
 from covshift.nn.validation import EarlyStopping
 
 N, N_TARGET, B_F, B_G = 40, 30, 3, 4
@@ -293,6 +294,13 @@ def test_numbers_to_regress_on_may_be_whole_or_a_column(loss):
     ]
     for other in outputs[1:]:
         torch.testing.assert_close(outputs[0], other, rtol=0, atol=0)
+
+
+def test_y_keeps_its_digits_beside_rough_outputs():
+    y = torch.tensor([1.001, 2.003, 100.3])
+    expected = (torch.tensor([1.0, 2.0, 100.0]) - y) ** 2
+    rough = torch.tensor([[1.0], [2.0], [100.0]], dtype=torch.bfloat16)
+    torch.testing.assert_close(resolve_loss("squared")(rough, y), expected, rtol=0, atol=0)
 
 
 def test_a_users_loss_may_read_several_outputs():

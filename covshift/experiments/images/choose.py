@@ -70,15 +70,16 @@ def validate(engine: Engine, draws: int, share: float = 0.01) -> list[dict[str, 
     X, y = engine.images.X[engine.n :], engine.images.y[engine.n :]
     ratios, rights, losses = [], [], []
     source = torch.empty(engine.G, len(X), 28, 28, device=engine.device)
+    same_level = [[h.a == g.a and h.b == g.b for h in engine.groups] for g in engine.groups]
+    mean_of_level = torch.tensor(same_level, device=engine.device, dtype=source.dtype)
+    mean_of_level /= mean_of_level.sum(dim=1, keepdim=True)
     for k in range(draws):
         for i, group in enumerate(engine.groups):
             generator = derive(CHOICE_SEEDS[0], "validation", k, device=engine.device)
             source[i], _ = turned(X, group.a, group.b, generator)
         with torch.no_grad():
             o_g = head_outputs(engine.p[4:], engine.features(source)).squeeze(2)
-            same_level = [[h.a == g.a and h.b == g.b for h in engine.groups] for g in engine.groups]
-            share_of = torch.tensor(same_level, device=engine.device, dtype=o_g.dtype)
-            o_g = share_of / share_of.sum(dim=1, keepdim=True) @ o_g
+            o_g = mean_of_level @ o_g
             ratios.append(o_g.clamp(-30, 30).exp())
             o = engine.outputs(source)
             rights.append(o.argmax(2) == y)
